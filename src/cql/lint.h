@@ -26,10 +26,12 @@ struct cql_lint {
     bool conditional;     /* a write with IF */
     bool using_timestamp; /* the text sets one itself */
     bool using_ttl;
-    bool repeats_differ; /* now(), uuid(), current...(), a counter, or a list that grows: a second
-                            run has another effect */
-    bool selects_all;    /* SELECT *: its columns change with the table */
-    bool named_markers;  /* :name; this client binds by position only */
+    /* A second run may have another effect: now(), uuid(), current...(); a counter or list, which
+     * is any "a = a + x" or "a += x", since types are not known; DELETE a[x], which may be a
+     * list's. */
+    bool repeats_differ;
+    bool selects_all;   /* SELECT *: its columns change with the table */
+    bool named_markers; /* :name; this client binds by position only */
     unsigned markers;
 };
 /* ERR_BAD with a note: empty, over CQL_STATEMENT_BYTES_MAX, a quote or comment without its end,

@@ -1,0 +1,152 @@
+/* lex.c - words of a CQL text.
+ *
+ * A comment behind -- or // ends with its line, or with the text. A UUID is looked for wherever a
+ * word begins, as the server does: it may begin like a name or like a number, and its dashes are no
+ * signs. */
+#include "cql/lex.h"
+
+#include "base/check.h"
+
+enum { UUID_TEXT_BYTES = 36 };
+
+static str rest_of(const struct cql_lexer *l)
+{
+    return str_skip(l->text, l->at);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Bytes above ASCII are in no name that the server takes; here they stay in one word. */
+static bool is_of_name(char c)
+{
+    unsigned char u = (unsigned char)c;
+    return is_digit(c) || (u >= 'a' && u <= 'z') || (u >= 'A' && u <= 'Z') || u == '_' || u >= 0x80;
+}
+
+static bool is_uuid(str s)
+{
+    if (s.n < UUID_TEXT_BYTES || (s.n > UUID_TEXT_BYTES && is_of_name(s.p[UUID_TEXT_BYTES])))
+        return false;
+    for (size_t i = 0; i < UUID_TEXT_BYTES; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        if (dash ? s.p[i] != '-' : str_hex_digit(s.p[i]) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* Passes over what begins at the lexer's place and is open bytes long, up to behind close. */
+static err skip_past(struct cql_lexer *l, size_t open, str close, struct err_note *note)
+{
+    str inside = str_skip(rest_of(l), open);
+    size_t found = str_find_str(inside, close);
+    if (found == inside.n)
+        return err_bad(note, "no %.*s ends what begins at byte %zu", STR_ARG(close), l->at);
+    l->at += open + found + close.n;
+    return ERR_OK;
+}
+
+static void skip_line(struct cql_lexer *l)
+{
+    while (l->at < l->text.n && l->text.p[l->at] != '\n' && l->text.p[l->at] != '\r')
+        l->at++;
+}
+
+static err skip_between(struct cql_lexer *l, struct err_note *note)
+{
+    for (str rest; (rest = rest_of(l)).n > 0;) {
+        if (is_blank(rest.p[0]))
+            l->at++;
+        else if (str_starts(rest, STR("--")) || str_starts(rest, STR("//")))
+            skip_line(l);
+        else if (!str_starts(rest, STR("/*")))
+            return ERR_OK;
+        else if (skip_past(l, 2, STR("*/"), note) != ERR_OK)
+            return ERR_BAD;
+    }
+    return ERR_OK;
+}
+
+/* Passes over a quoted text; within it, two quotes are one that does not end it. */
+static err skip_quoted(struct cql_lexer *l, str quote, struct err_note *note)
+{
+    do {
+        if (skip_past(l, quote.n, quote, note) != ERR_OK)
+            return ERR_BAD;
+    } while (str_starts(rest_of(l), quote));
+    return ERR_OK;
+}
+
+static void skip_name(struct cql_lexer *l)
+{
+    while (l->at < l->text.n && is_of_name(l->text.p[l->at]))
+        l->at++;
+}
+
+/* With the fraction behind a dot, but not the two dots of a range. */
+static void skip_number(struct cql_lexer *l)
+{
+    skip_name(l);
+    str rest = rest_of(l);
+    if (rest.n > 1 && rest.p[0] == '.' && is_digit(rest.p[1])) {
+        l->at++;
+        skip_name(l);
+    }
+}
+
+static void skip_sign(struct cql_lexer *l)
+{
+    str rest = rest_of(l);
+    bool two = str_starts(rest, STR("+=")) || str_starts(rest, STR("-="));
+    l->at += two ? 2 : 1;
+}
+
+/* Passes over the word that begins here, and says of what kind it is. */
+static err skip_word(struct cql_lexer *l, enum cql_word_kind *kind, struct err_note *note)
+{
+    str rest = rest_of(l);
+    *kind = CQL_WORD_VALUE;
+    if (rest.p[0] == '\'')
+        return skip_quoted(l, STR("'"), note);
+    if (str_starts(rest, STR("$$")))
+        return skip_past(l, 2, STR("$$"), note);
+    if (is_uuid(rest)) {
+        l->at += UUID_TEXT_BYTES;
+    } else if (is_digit(rest.p[0])) {
+        skip_number(l);
+    } else if (rest.p[0] == '"') {
+        *kind = CQL_WORD_QUOTED;
+        return skip_quoted(l, STR("\""), note);
+    } else if (is_of_name(rest.p[0])) {
+        *kind = CQL_WORD_NAME;
+        skip_name(l);
+    } else {
+        *kind = CQL_WORD_SIGN;
+        skip_sign(l);
+    }
+    return ERR_OK;
+}
+
+err cql_lex(struct cql_lexer *l, struct cql_word *out, struct err_note *note)
+{
+    if (skip_between(l, note) != ERR_OK)
+        return ERR_BAD;
+    struct cql_word w = { .kind = CQL_WORD_END, .at = l->at };
+    if (l->at < l->text.n) {
+        if (skip_word(l, &w.kind, note) != ERR_OK)
+            return ERR_BAD;
+        w.text = str_take(str_skip(l->text, w.at), l->at - w.at);
+        if (w.kind == CQL_WORD_QUOTED)
+            w.text = str_take(str_skip(w.text, 1), w.text.n - 2);
+    }
+    *out = w;
+    return ERR_OK;
+}
