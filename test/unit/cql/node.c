@@ -107,7 +107,7 @@ static void ports_take(struct node_cluster *c)
         while (i-- > 0)
             close(c->nodes[i].keep);
     }
-    INVARIANT(!"no port is free");
+    check_failed(__FILE__, __LINE__, "no port is free");
 }
 
 /* ---- the thread ---- */

@@ -216,12 +216,31 @@ static void letter_put(struct node_conn *conn, const struct node_letter *l)
     buf_put(l->framed ? &conn->gather : &conn->out, buf_str(&l->envelope));
 }
 
+/* One self-contained segment, stored: for an envelope that lies about its length. */
+static void segment_put(struct buf *out, str payload, bool lz4)
+{
+    size_t head_bytes = lz4 ? 5 : 3, at = out->n;
+    uint64_t head = payload.n | (uint64_t)1 << (lz4 ? 34 : 17);
+    INVARIANT(payload.n <= CQL_SEGMENT_BYTES_MAX);
+    for (size_t i = 0; i < head_bytes; i++)
+        buf_put_u8(out, (uint8_t)(head >> 8 * i));
+    uint32_t crc = cql_crc24((str){ .p = out->p + at, .n = head_bytes });
+    for (unsigned i = 0; i < 3; i++)
+        buf_put_u8(out, (uint8_t)(crc >> 8 * i));
+    buf_put(out, payload);
+    crc = cql_crc32(payload);
+    for (unsigned i = 0; i < 4; i++)
+        buf_put_u8(out, (uint8_t)(crc >> 8 * i));
+}
+
 /* What else its bytes may be than all and right. */
 static void letter_put_hurt(struct node_conn *conn, const struct node_letter *l)
 {
     struct buf bytes;
     buf_init(&bytes, NODE_BYTES_MAX);
-    if (l->framed)
+    if (l->framed && l->fault == NODE_LENGTH)
+        segment_put(&bytes, buf_str(&l->envelope), conn->lz4);
+    else if (l->framed)
         cql_segments_put(&bytes, buf_str(&l->envelope), conn->lz4);
     else
         buf_put(&bytes, buf_str(&l->envelope));
@@ -243,7 +262,7 @@ static void letter_deliver(struct node_conn *conn, const struct node_letter *l)
     if (l->fault != NODE_CUT_BEFORE)
         conn_release(conn, l->stream);
     if (l->fault == NODE_CUT_MIDDLE || l->fault == NODE_SEGMENT_HEAD ||
-        l->fault == NODE_SEGMENT_DATA)
+        l->fault == NODE_SEGMENT_DATA || l->fault == NODE_LENGTH)
         letter_put_hurt(conn, l);
     else if (l->fault != NODE_CUT_BEFORE)
         letter_put(conn, l);
