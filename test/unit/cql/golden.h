@@ -1,5 +1,4 @@
 /* golden.h - golden.txt in memory: what another client says of the protocol (oracle.py). */
-/* golden.h - the lines of golden_ring.txt, word by word. */
 #ifndef UNIT_CQL_GOLDEN_H
 #define UNIT_CQL_GOLDEN_H
 
@@ -22,13 +21,5 @@ void golden_read(struct golden *g, const char *path);
 void golden_fini(struct golden *g);
 /* Fails the test when there is no such line. */
 struct golden_line *golden_find(struct golden *g, const char *kind, const char *name);
-/* The file's whole text, which nobody frees. Ends the program when it cannot be read. */
-str golden_text(const char *path);
-/* The next line of *text; false: there is none. */
-bool golden_line(str *text, str *line);
-/* The next word of *line; STR_NONE: there is none. */
-str golden_word(str *line);
-/* The word as a number. Ends the program when it is none. */
-int64_t golden_number(str word);
 
 #endif

@@ -6,7 +6,7 @@
 #include "cql/ring.h"
 
 #include "../cmocka_all.h"
-#include "golden.h"
+#include "ring_golden.h"
 
 #include <stdlib.h>
 #include <string.h>

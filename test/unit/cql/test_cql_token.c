@@ -4,7 +4,7 @@
 #include "cql/ring.h"
 
 #include "../cmocka_all.h"
-#include "golden.h"
+#include "ring_golden.h"
 
 #include <string.h>
 
