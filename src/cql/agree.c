@@ -1,0 +1,125 @@
+/* agree.c - waits until all nodes that are up have one schema: each AGREE_MS the versions are read
+ * over the control connection, of the node itself and of its peers. A node counts as up when it is
+ * connected; one that this client does not connect to, unless an event said that it is down. */
+#include "cql/cql_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { AGREE_MS = 200 };
+
+static void agreement_end(struct cql_agreement *a, err why)
+{
+    struct cql *c = a->client;
+    if (a->asking)
+        cql_call_forget(&a->call);
+    list_remove(&a->link);
+    a->done(a->ctx, why);
+    free(a);
+    (void)c;
+}
+
+static const struct cql_node *node_of(const struct cql *c, const unsigned char *host_id)
+{
+    for (unsigned i = 0; i < c->nodes_count; i++)
+        if (c->nodes[i] != NULL && memcmp(c->nodes[i]->host_id, host_id, CQL_UUID_BYTES) == 0)
+            return c->nodes[i];
+    return NULL;
+}
+
+static bool node_counts(const struct cql *c, const struct cql_cell *host_id)
+{
+    const unsigned char *id;
+    if (!cql_get_uuid(host_id, &id))
+        return false; /* it is joining */
+    const struct cql_node *n = node_of(c, id);
+    if (n == NULL)
+        return false;
+    return n->local || c->opts.remote_dcs ? cql_node_is_up(n) : !n->told_down;
+}
+
+static bool peers_agree(const struct cql_agreement *a, struct cql_rows *rows)
+{
+    struct cql_cell cells[2];
+    if (rows->columns == NULL || rows->columns->count != 2)
+        return false;
+    while (cql_rows_next(rows, cells)) {
+        const unsigned char *version;
+        if (!node_counts(a->client, &cells[0]))
+            continue;
+        if (!cql_get_uuid(&cells[1], &version) || memcmp(version, a->version, CQL_UUID_BYTES) != 0)
+            return false;
+    }
+    return !rows->rest.failed;
+}
+
+static bool own_version(struct cql_agreement *a, struct cql_rows *rows)
+{
+    struct cql_cell cell;
+    const unsigned char *version;
+    if (rows->columns == NULL || rows->columns->count != 1 || !cql_rows_next(rows, &cell) ||
+        !cql_get_uuid(&cell, &version))
+        return false;
+    memcpy(a->version, version, sizeof a->version);
+    return true;
+}
+
+static void agreement_answered(struct cql_call *call, struct cql_message *m);
+
+static void agreement_ask(struct cql_agreement *a, bool peers)
+{
+    a->call.done = agreement_answered;
+    a->peers = peers;
+    a->asking =
+        cql_control_ask(a->client, &a->call,
+                        peers ? STR("SELECT host_id, schema_version FROM system.peers")
+                              : STR("SELECT schema_version FROM system.local WHERE key = 'local'"));
+}
+
+static void agreement_answered(struct cql_call *call, struct cql_message *m)
+{
+    struct cql_agreement *a = CONTAINER_OF(call, struct cql_agreement, call);
+    bool peers = a->peers,
+         rows = m != NULL && m->answer.op == CQL_OP_RESULT && m->answer.result == CQL_RESULT_ROWS;
+    call->conn = NULL;
+    a->asking = false;
+    bool fine = rows && (peers ? peers_agree(a, &m->answer.rows) : own_version(a, &m->answer.rows));
+    if (m != NULL)
+        cql_answer_fini(&m->answer);
+    if (fine && peers)
+        agreement_end(a, ERR_OK);
+    else if (fine)
+        agreement_ask(a, true);
+}
+
+void cql_agreements_tick(struct cql *c, mono now)
+{
+    struct list *at = c->agreements.next;
+    while (at != &c->agreements) {
+        struct cql_agreement *a = CONTAINER_OF(at, struct cql_agreement, link);
+        at = at->next;
+        if (now.ns >= a->deadline.ns) {
+            agreement_end(a, ERR_TIMEOUT);
+        } else if (!a->asking && now.ns >= a->next_at.ns) {
+            a->next_at = mono_add_ms(now, AGREE_MS);
+            agreement_ask(a, false);
+        }
+    }
+}
+
+void cql_agreements_end(struct cql *c, err why)
+{
+    struct list *first;
+    while ((first = list_first(&c->agreements)) != NULL)
+        agreement_end(CONTAINER_OF(first, struct cql_agreement, link), why);
+}
+
+void cql_agree(struct cql *c, mono deadline, void (*done)(void *ctx, err why), void *ctx)
+{
+    MAGIC_CHECK(c, CQL_MAGIC);
+    struct cql_agreement *a = calloc(1, sizeof *a);
+    INVARIANT(a != NULL);
+    *a = (struct cql_agreement){ .client = c, .deadline = deadline, .done = done, .ctx = ctx };
+    a->next_at = cql_now(c);
+    list_append(&c->agreements, &a->link);
+}

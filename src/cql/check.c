@@ -1,0 +1,101 @@
+/* check.c - is a request fit to be sent? Its statements, values, timestamp and parameters are
+ * judged before anything goes out; a request that is not fit says what is wrong with it. */
+#include "cql/cql_impl.h"
+
+static err check_wrong(struct cql_request *q, err why, const char *text)
+{
+    err_note_set(&q->out.note, "%s", text);
+    return why;
+}
+
+static err check_timestamp(struct cql_request *q, const struct cql_lint *l)
+{
+    bool plain = l->kind == CQL_KIND_INSERT || l->kind == CQL_KIND_UPDATE ||
+                 l->kind == CQL_KIND_DELETE || l->kind == CQL_KIND_BATCH;
+    bool set = q->params.timestamp_us != CQL_NO_TIMESTAMP;
+    if (set && l->conditional)
+        return check_wrong(q, ERR_BAD,
+                           "a conditional write takes no write timestamp: the server's "
+                           "ballot is its timestamp");
+    if (plain && !set && !l->conditional && !l->using_timestamp && !l->repeats_differ)
+        return check_wrong(q, ERR_BAD,
+                           "a write without a write timestamp: a retry could not be told "
+                           "from a second write");
+    return ERR_OK;
+}
+
+static err check_values(struct cql_request *q, const struct cql_lint *l, const struct cql_values *v,
+                        size_t *bytes)
+{
+    unsigned count = v == NULL ? 0 : v->count;
+    if (v != NULL && cql_values_status(v) != ERR_OK)
+        return check_wrong(q, ERR_LIMIT, "the values are more than they may be");
+    if (count != l->markers) {
+        err_note_set(&q->out.note, "%u values for %u markers", count, l->markers);
+        return ERR_BAD;
+    }
+    *bytes += v == NULL ? 0 : v->bytes.n;
+    if (*bytes > q->client->opts.request_bytes_max) {
+        err_note_set(&q->out.note, "%zu bytes of values, and a request has at most %zu", *bytes,
+                     q->client->opts.request_bytes_max);
+        return ERR_LIMIT;
+    }
+    return ERR_OK;
+}
+
+static err check_one(struct cql_request *q, const struct cql_lint *l, const struct cql_values *v,
+                     size_t *bytes)
+{
+    q->write |= l->kind != CQL_KIND_SELECT;
+    err why = check_timestamp(q, l);
+    return why != ERR_OK ? why : check_values(q, l, v, bytes);
+}
+
+static err check_parts(struct cql_request *q)
+{
+    size_t bytes = 0;
+    bool fine = q->parts_count > 0 && q->parts_count <= CQL_PARTS_MAX &&
+                (q->parts_count == 1 || q->way == CQL_WAY_BATCH);
+    if (!fine)
+        return check_wrong(q, ERR_BAD, "one statement, or a batch of at most CQL_PARTS_MAX");
+    for (unsigned i = 0; i < q->parts_count; i++) {
+        const struct cql_statement *st = q->parts[i].statement;
+        INVARIANT(st->client == q->client);
+        q->idempotent &= st->opts.idempotent;
+        err why = check_one(q, &st->lint, q->parts[i].values, &bytes);
+        if (why != ERR_OK)
+            return why;
+        if (q->way == CQL_WAY_BATCH && st->lint.kind == CQL_KIND_SELECT)
+            return check_wrong(q, ERR_BAD, "a batch holds writes only");
+    }
+    return ERR_OK;
+}
+
+static err check_text(struct cql_request *q)
+{
+    struct cql_lint lint;
+    size_t bytes = q->text.n;
+    err why = cql_lint(q->text, &lint, &q->out.note);
+    if (why != ERR_OK)
+        return why;
+    q->idempotent = lint.kind == CQL_KIND_SELECT && !lint.repeats_differ;
+    return check_one(q, &lint, q->values, &bytes);
+}
+
+err cql_request_check(struct cql_request *q)
+{
+    const struct cql_params *p = &q->params;
+    q->write = false;
+    q->idempotent = true;
+    err why = q->way == CQL_WAY_TEXT ? check_text(q) : check_parts(q);
+    if (why != ERR_OK)
+        return why;
+    if (q->speculative && (q->write || !q->idempotent))
+        return check_wrong(q, ERR_BAD, "only an idempotent read may ask two nodes");
+    if (p->consistency >= CQL_CONSISTENCIES || p->page_rows < 0)
+        return check_wrong(q, ERR_BAD, "no such consistency, or a page of fewer than no rows");
+    if (q->client->version < 5 && (p->keyspace.n > 0 || p->now_s != CQL_NO_NOW))
+        return check_wrong(q, ERR_BAD,
+                           "a keyspace or an instant beside a statement needs protocol 5");
+    return ERR_OK;
+}
