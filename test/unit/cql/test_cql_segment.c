@@ -280,7 +280,9 @@ static void random_mixes_come_back(void **state)
 {
     (void)state;
     const char *given = getenv("CQL_SEED");
-    uint64_t seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    uint64_t seed = (uint64_t)time(NULL);
+    if (given != NULL)
+        assert_true(str_to_u64(str_of(given), &seed));
     print_message("seed %llu\n", (unsigned long long)seed);
     struct rng r;
     rng_init(&r, seed);
