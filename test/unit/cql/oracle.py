@@ -6,7 +6,7 @@ golden.txt holds what it said, a line each:
   request NAME ENVELOPE          the bytes of a request
   value NAME BYTES               the bytes of a bound value, without their length
   answer NAME ENVELOPE TEXT      an answer, and how it is read
-test_cql_golden.c holds this client's code against that file, which is why no test needs the package.
+test_cql_golden_*.c hold this client's code against that file, which is why no test needs the package.
 
   oracle.py --write FILE    makes the file anew
   oracle.py --check FILE    the file is what would be written; exit 77: there is no python3-cassandra,
