@@ -94,8 +94,5 @@ err cql_request_check(struct cql_request *q)
         return check_wrong(q, ERR_BAD, "only an idempotent read may ask two nodes");
     if (p->consistency >= CQL_CONSISTENCIES || p->page_rows < 0)
         return check_wrong(q, ERR_BAD, "no such consistency, or a page of fewer than no rows");
-    if (q->client->version < 5 && (p->keyspace.n > 0 || p->now_s != CQL_NO_NOW))
-        return check_wrong(q, ERR_BAD,
-                           "a keyspace or an instant beside a statement needs protocol 5");
     return ERR_OK;
 }

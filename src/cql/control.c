@@ -102,7 +102,6 @@ static void point_opened(void *ctx, struct cql_conn *conn)
     k->port = cql_address_port(&p->address);
     k->retry_ms = 0;
     k->said = false;
-    c->version_agreed = true;
     c->stats.version = c->version;
     cql_look_begin(c);
 }
@@ -255,6 +254,7 @@ static void control_resolve(struct cql *c)
         if (cql_point_split(c->opts.contact_points[i], l->host[l->count], l->port[l->count]))
             l->count++; /* cql_new has refused others */
     control_move(c, CQL_CONTROL_RESOLVING);
+    c->version = c->opts.version_max; /* nodes may have been upgraded */
     c->control.lookup = l;
     loop_job_start(c->opts.loop, &l->job);
 }

@@ -54,6 +54,7 @@ struct cql_node {
     struct sockaddr_storage address;
     socklen_t address_bytes;
     char dc[CQL_NAME_BYTES_MAX + 1], rack[CQL_NAME_BYTES_MAX + 1], release[32];
+    unsigned version; /* of the protocol, there; 0: not tried yet */
     int64_t *tokens;
     unsigned tokens_count;
     struct cql_conn *conns[CQL_CONNECTIONS_MAX];
@@ -81,8 +82,7 @@ struct cql {
     uint32_t magic;
     struct cql_opts opts;
     struct rng rng;
-    unsigned version; /* in use */
-    bool version_agreed;
+    unsigned version; /* the highest that the control connection was let in with */
     atomic_bool ready;
     bool stopping, stopped;
     mono stop_deadline;

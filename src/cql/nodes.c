@@ -24,7 +24,7 @@ struct cql_conn *cql_node_conn(struct cql_node *n, enum cql_class class)
 {
     const struct cql_opts *o = &n->client->opts;
     if (class == CQL_BACKGROUND &&
-        n->in_flight[CQL_BACKGROUND] >= o->inflight_max * o->connections / 4)
+        n->in_flight[CQL_BACKGROUND] >= 1 + o->inflight_max * o->connections / 4)
         return NULL;
     struct cql_conn *best = NULL;
     for (unsigned i = 0; i < o->connections; i++) {
@@ -106,13 +106,12 @@ static void node_opened(void *ctx, struct cql_conn *conn)
     struct cql_node *n = ctx;
     struct cql *c = n->client;
     (void)conn_place(n, conn); /* one of ours */
-    c->version_agreed = true;
     n->retry_ms = 0;
     n->retry_at = cql_now(c); /* the next one may come at once */
     n->denied = false;
     if (n->open++ == 0) {
         log_event(c->opts.log, LOG_INFO, "cql.node", LOG_CSTR("node", n->text),
-                  LOG_CSTR("state", "up"), LOG_INT("version", c->version));
+                  LOG_CSTR("state", "up"), LOG_INT("version", n->version));
         cql_known_ahead(n);
     }
     cql_ready_judge(c);
@@ -122,8 +121,8 @@ static void node_opened(void *ctx, struct cql_conn *conn)
 static void node_refused(struct cql_node *n, enum cql_end end, const char *why)
 {
     struct cql *c = n->client;
-    if (end == CQL_END_VERSION && c->version > CQL_VERSION_MIN && !c->version_agreed) {
-        c->version--;
+    if (end == CQL_END_VERSION && n->version > CQL_VERSION_MIN) {
+        n->version--; /* it is older than others of the cluster: an upgrade is under way */
         n->retry_at = cql_now(c);
         return;
     }
@@ -179,6 +178,9 @@ static void node_connect(struct cql_node *n, unsigned place, mono now)
     struct cql_conn_opts o = cql_conn_opts_of(c);
     char host[CQL_NODE_TEXT_BYTES];
     cql_address_host(n->text, host);
+    if (n->version == 0 || n->version > c->version)
+        n->version = c->version;
+    o.version = n->version;
     o.address = n->address;
     o.address_bytes = n->address_bytes;
     o.host = host;

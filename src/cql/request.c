@@ -42,14 +42,23 @@ static void try_end(struct cql_try *t)
     t->node = NULL;
 }
 
-/* Those still under way are given up: their nodes were slower than was needed. */
+/* How long a read may take before a second node is worth asking. */
+static int64_t patience_ns(const struct cql *c)
+{
+    int64_t least_ns = c->opts.speculate_min_ms * NS_PER_MS;
+    return c->p99_ns > least_ns ? c->p99_ns : least_ns;
+}
+
+/* Those still under way are given up. A node that has been at it for long is slow; one that was
+ * asked just now is not. */
 static void tries_forget(struct cql_request *q, mono now)
 {
     for (unsigned i = 0; i < CQL_TRIES; i++) {
         struct cql_try *t = &q->tries[i];
         if (!try_live(t))
             continue;
-        cql_node_slow(t->node, now);
+        if (now.ns - t->began.ns >= 2 * patience_ns(q->client))
+            cql_node_slow(t->node, now);
         cql_call_forget(&t->call);
         try_end(t);
     }
@@ -175,10 +184,7 @@ static enum cql_opcode request_opcode(const struct cql_request *q)
 
 static void speculation_set(struct cql_request *q, mono now)
 {
-    const struct cql *c = q->client;
-    int64_t least_ns = c->opts.speculate_min_ms * NS_PER_MS;
-    int64_t wait_ns = c->p99_ns > least_ns ? c->p99_ns : least_ns;
-    mono at = { .ns = now.ns + wait_ns };
+    mono at = { .ns = now.ns + patience_ns(q->client) };
     if (at.ns >= q->deadline.ns)
         return;
     q->speculate_at = at;
@@ -222,6 +228,13 @@ static bool request_send(struct cql_request *q, struct cql_node *n)
 /* Sends it to this node, or has it wait there: for a statement, or for room. */
 static void request_at(struct cql_request *q, struct cql_node *n)
 {
+    if (n->version < 5 && (q->params.keyspace.n > 0 || q->params.now_s != CQL_NO_NOW)) {
+        cql_request_fail(q, ERR_BAD,
+                         "%s speaks protocol %u: a keyspace or an instant beside a "
+                         "statement needs protocol 5",
+                         n->text, n->version);
+        return;
+    }
     for (unsigned i = 0; q->way != CQL_WAY_TEXT && i < q->parts_count; i++) {
         struct cql_known *k = part_known(n, &q->parts[i]);
         if (k->state == CQL_KNOWN)

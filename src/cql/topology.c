@@ -185,6 +185,8 @@ static void node_take(struct cql *c, struct told_node *t)
     memcpy(n->host_id, t->host_id, sizeof n->host_id);
     memcpy(n->dc, t->dc, sizeof n->dc);
     memcpy(n->rack, t->rack, sizeof n->rack);
+    if (strcmp(n->release, t->release) != 0)
+        n->version = 0; /* upgraded: it may speak a newer one */
     memcpy(n->release, t->release, sizeof n->release);
     n->local = strcmp(n->dc, c->opts.local_dc) == 0;
     n->leaving = false;
@@ -280,6 +282,10 @@ void cql_told_apply(struct cql *c)
     c->keyspaces_count = t->keyspaces_count;
     t->keyspaces = NULL;
     local_dc_judge(c);
+    mono now = cql_now(c);
+    for (unsigned i = 0; i < c->nodes_count; i++)
+        if (c->nodes[i] != NULL)
+            cql_node_tick(c->nodes[i], now); /* connects to new ones */
 }
 
 void cql_topology_free(struct cql *c)
