@@ -1,8 +1,8 @@
 /* lex.c - words of a CQL text.
  *
- * A comment behind -- or // ends with its line, or with the text. A UUID is looked for wherever a
- * word begins, as the server does: it may begin like a name or like a number, and its dashes are no
- * signs. */
+ * A comment behind -- or // ends with its line, and that line's end has to be there. A UUID is
+ * looked for wherever a word begins, as the server does: it may begin like a name or like a number,
+ * and its dashes are no signs. */
 #include "cql/lex.h"
 
 #include "base/check.h"
@@ -54,23 +54,30 @@ static err skip_past(struct cql_lexer *l, size_t open, str close, struct err_not
     return ERR_OK;
 }
 
-static void skip_line(struct cql_lexer *l)
+static err skip_line(struct cql_lexer *l, struct err_note *note)
 {
+    size_t begin = l->at;
     while (l->at < l->text.n && l->text.p[l->at] != '\n' && l->text.p[l->at] != '\r')
         l->at++;
+    if (l->at == l->text.n)
+        return err_bad(note, "no line's end ends the comment that begins at byte %zu", begin);
+    return ERR_OK;
 }
 
 static err skip_between(struct cql_lexer *l, struct err_note *note)
 {
     for (str rest; (rest = rest_of(l)).n > 0;) {
+        err e = ERR_OK;
         if (is_blank(rest.p[0]))
             l->at++;
         else if (str_starts(rest, STR("--")) || str_starts(rest, STR("//")))
-            skip_line(l);
-        else if (!str_starts(rest, STR("/*")))
+            e = skip_line(l, note);
+        else if (str_starts(rest, STR("/*")))
+            e = skip_past(l, 2, STR("*/"), note);
+        else
             return ERR_OK;
-        else if (skip_past(l, 2, STR("*/"), note) != ERR_OK)
-            return ERR_BAD;
+        if (e != ERR_OK)
+            return e;
     }
     return ERR_OK;
 }
@@ -91,15 +98,70 @@ static void skip_name(struct cql_lexer *l)
         l->at++;
 }
 
-/* With the fraction behind a dot, but not the two dots of a range. */
+static void skip_digits(struct cql_lexer *l)
+{
+    while (l->at < l->text.n && is_digit(l->text.p[l->at]))
+        l->at++;
+}
+
+/* Bytes of the unit of time that s begins with; 0: none. */
+static size_t unit_bytes(str s)
+{
+    static const str units[] = { STR_INIT("mo"), STR_INIT("ms"),        STR_INIT("us"),
+                                 STR_INIT("ns"), STR_INIT("\xc2\xb5s"), STR_INIT("y"),
+                                 STR_INIT("w"),  STR_INIT("d"),         STR_INIT("h"),
+                                 STR_INIT("m"),  STR_INIT("s") };
+    for (size_t i = 0; i < COUNT_OF(units); i++)
+        if (str_eq_nocase(str_take(s, units[i].n), units[i]))
+            return units[i].n;
+    return 0;
+}
+
+/* Is s, behind the digits it begins with, a duration such as 1h30m and nothing else? */
+static bool is_duration(str s)
+{
+    size_t at = 0;
+    while (at < s.n && is_digit(s.p[at])) {
+        while (at < s.n && is_digit(s.p[at]))
+            at++;
+        size_t unit = unit_bytes(str_skip(s, at));
+        if (unit == 0)
+            return false;
+        at += unit;
+    }
+    return at == s.n;
+}
+
+static void skip_exponent(struct cql_lexer *l)
+{
+    str rest = rest_of(l);
+    if (rest.n < 2 || (rest.p[0] != 'e' && rest.p[0] != 'E'))
+        return;
+    size_t sign = rest.p[1] == '+' || rest.p[1] == '-';
+    if (rest.n > 1 + sign && is_digit(rest.p[1 + sign])) {
+        l->at += 1 + sign;
+        skip_digits(l);
+    }
+}
+
+/* With the fraction behind a dot, but not the two dots of a range; and not the keyword that may
+ * follow without a blank, as in "5SET". */
 static void skip_number(struct cql_lexer *l)
 {
-    skip_name(l);
+    struct cql_lexer end = *l;
+    skip_name(&end);
+    str run = str_take(rest_of(l), end.at - l->at);
+    if (is_duration(run) || str_starts(run, STR("0x")) || str_starts(run, STR("0X"))) {
+        l->at = end.at;
+        return;
+    }
+    skip_digits(l);
     str rest = rest_of(l);
     if (rest.n > 1 && rest.p[0] == '.' && is_digit(rest.p[1])) {
         l->at++;
-        skip_name(l);
+        skip_digits(l);
     }
+    skip_exponent(l);
 }
 
 static void skip_sign(struct cql_lexer *l)

@@ -25,7 +25,7 @@ struct cql_lexer {
     size_t at; /* the next byte to look at; 0 at first */
 };
 /* The next word. At the end of the text END, again and again. ERR_BAD: a quote, $$ or comment
- * without its end. */
+ * without its end; of a comment of one line, that is the line's. */
 MUST_CHECK err cql_lex(struct cql_lexer *l, struct cql_word *out, struct err_note *note);
 
 #endif

@@ -116,13 +116,23 @@ static void lint_brackets(struct lint *l, const struct cql_word *w)
         l->braces--;
 }
 
+/* Behind "(int)" or "(list<int>)" comes what is cast, behind "(1, 2)" or "f(true)" does not. */
+static bool is_after_cast(const struct lint *l)
+{
+    static const char *const values[] = { "true", "false", "null", "nan", "infinity", NULL };
+    if (!is_sign(&l->last, ")"))
+        return false;
+    return is_sign(&l->second_last, ">") ||
+           (l->second_last.kind == CQL_WORD_NAME && !is_any(&l->second_last, values));
+}
+
 /* Within braces, a colon behind a key is no marker; one behind what a value follows is. */
 static bool is_named_marker(const struct lint *l, const struct cql_word *w)
 {
     static const char before[] = "{([,:=+-*/%<>";
     if (!is_sign(w, ":"))
         return false;
-    if (l->braces == 0)
+    if (l->braces == 0 || is_after_cast(l))
         return true;
     return l->last.kind == CQL_WORD_SIGN &&
            str_find(str_of(before), l->last.text.p[0]) < sizeof before - 1;
@@ -242,11 +252,8 @@ static void lint_first(struct lint *l, const struct cql_word *w)
 /* A word of the statement that is not its first. */
 static void lint_word(struct lint *l, const struct cql_word *w)
 {
-    bool is_marker_name = l->names_marker && is_name(w);
     lint_markers(l, w);
     lint_brackets(l, w);
-    if (is_marker_name)
-        return;
     if (l->is_closing)
         l->is_over = true;
     else if (l->is_block)
@@ -259,6 +266,11 @@ static void lint_word(struct lint *l, const struct cql_word *w)
 
 static err lint_step(struct lint *l, const struct cql_word *w, struct err_note *note)
 {
+    if (l->names_marker && is_name(w)) {
+        l->names_marker = false;
+        l->last.kind = CQL_WORD_VALUE; /* the marker is one word, whatever its name */
+        return ERR_OK;
+    }
     if (is_sign(w, ";")) {
         l->is_over = l->is_over || !l->is_block || l->is_closing;
         lint_begin(l, CQL_KIND_OTHER);
