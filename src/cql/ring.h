@@ -64,7 +64,8 @@ MUST_CHECK err cql_replication_read(const struct cql_cell *map, struct cql_repli
 /* The replicas of every token, for one keyspace's replication. */
 struct cql_replicas;
 /* dc: those in it only; empty: all. Keeps nothing of ring and how. At most as many lists as the
- * ring has tokens. Dies when out of memory. */
+ * ring has tokens. Of 256,000 tokens this takes some 10 ms, and half a second where a rack has one
+ * token of them: not for a loop's thread. Dies when out of memory. */
 struct cql_replicas *cql_replicas_new(const struct cql_ring *ring,
                                       const struct cql_replication *how, str dc);
 void cql_replicas_free(struct cql_replicas **rp);
