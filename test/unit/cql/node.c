@@ -176,7 +176,7 @@ static int polled_fill(struct node_cluster *c, struct polled *p, int64_t now_ms)
             continue;
         short out = conn->sent < conn->out.n ? POLLOUT : 0;
         polled_add(p, (struct pollfd){ .fd = conn->fd, .events = (short)(POLLIN | out) }, conn, 0);
-        if (conn->letters == NULL)
+        if (conn->letters == NULL || conn->letters->due_ms == INT64_MAX)
             continue;
         int64_t left_ms = conn->letters->due_ms > now_ms ? conn->letters->due_ms - now_ms : 0;
         wait_ms = wait_ms < 0 || left_ms < wait_ms ? left_ms : wait_ms;
@@ -468,11 +468,25 @@ static void verb_event(struct node_cluster *c, void *ctx)
     unsigned kinds = e->kind == CQL_EVENT_OTHER ? ~0u : BIT(e->kind);
     for (struct node_conn *conn = c->conns; conn != NULL; conn = conn->next) {
         if ((v->node == NODE_ANY || (unsigned)v->node == conn->node) && !conn->ended &&
-            (conn->registered & kinds) != 0) {
+            !conn->dead && (conn->registered & kinds) != 0) {
             node_talk_event(conn, e);
             v->told++;
         }
     }
+}
+
+static void verb_release(struct node_cluster *c, void *ctx)
+{
+    struct verb *v = ctx;
+    for (struct node_conn *conn = c->conns; conn != NULL; conn = conn->next)
+        v->told += node_conn_release(conn, v->number);
+}
+
+unsigned node_release(struct node_cluster *c, unsigned rule)
+{
+    struct verb v = { .number = rule };
+    node_run(c, verb_release, &v);
+    return v.told;
 }
 
 unsigned node_event(struct node_cluster *c, int node, const struct cql_event *e)

@@ -136,6 +136,7 @@ struct node_action {
     enum node_act act;
     enum node_fault fault;
     unsigned delay_ms;
+    bool held;  /* the answer, or the cut, waits for node_release */
     bool reset; /* cuts are by RST */
     int16_t stream;
     int32_t length;
@@ -147,7 +148,7 @@ struct node_action {
     const struct cql_values *rows;
     unsigned page_rows;   /* rows of a page; 0: as many as the request wants */
     unsigned empty_pages; /* so many pages without a row, each with a successor, before each page */
-    /* RAW */
+    /* RAW: the node itself goes on as if nothing had come */
     enum cql_opcode op;
     str body;
     /* before any answer */
@@ -161,6 +162,8 @@ unsigned node_say(struct node_cluster *c, int node, const struct node_match *mat
                   const struct node_action *action);
 void node_unsay(struct node_cluster *c, unsigned rule);    /* 0: all */
 unsigned node_said(struct node_cluster *c, unsigned rule); /* how often it decided */
+/* Sends what is held by the rule, or by all for 0. Returns how many answers these were. */
+unsigned node_release(struct node_cluster *c, unsigned rule);
 
 /* ---- what the clients sent ---- */
 

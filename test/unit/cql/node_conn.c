@@ -278,26 +278,18 @@ static void letter_free(struct node_letter *l)
     free(l);
 }
 
-void node_conn_post(struct node_conn *conn, struct buf *envelope, int16_t stream, bool framed,
-                    const struct node_action *how)
+void node_conn_post(struct node_conn *conn, const struct node_letter *letter)
 {
-    INVARIANT(buf_status(envelope) == ERR_OK);
-    struct node_letter *l = calloc(1, sizeof *l);
+    INVARIANT(buf_status(&letter->envelope) == ERR_OK);
+    struct node_letter *l = malloc(sizeof *l);
     INVARIANT(l != NULL);
-    *l = (struct node_letter){
-        .due_ms = node_now_ms(), .envelope = *envelope, .framed = framed, .stream = stream
-    };
-    *envelope = (struct buf){ .bytes_max = NODE_BYTES_MAX };
-    if (how != NULL) {
-        l->due_ms += how->delay_ms;
-        l->fault = how->fault;
-        l->reset = how->reset;
-    }
-    if (how == NULL || how->delay_ms == 0) {
+    *l = *letter;
+    if (l->due_ms == 0 && l->held_by == 0) {
         letter_deliver(conn, l);
         letter_free(l);
         return;
     }
+    l->due_ms = l->held_by != 0 ? INT64_MAX : l->due_ms;
     struct node_letter **at = &conn->letters;
     while (*at != NULL && (*at)->due_ms <= l->due_ms)
         at = &(*at)->next;
@@ -314,6 +306,23 @@ void node_conn_letters(struct node_conn *conn, int64_t now_ms)
         letter_free(l);
     }
     node_conn_write(conn);
+}
+
+unsigned node_conn_release(struct node_conn *conn, unsigned rule)
+{
+    unsigned count = 0;
+    for (struct node_letter **at = &conn->letters; *at != NULL;) {
+        struct node_letter *l = *at;
+        if (l->held_by == 0 || (rule != 0 && l->held_by != rule)) {
+            at = &l->next;
+            continue;
+        }
+        *at = l->next;
+        letter_deliver(conn, l);
+        letter_free(l);
+        count++;
+    }
+    return count;
 }
 
 void node_conn_end(struct node_conn *conn, bool reset)

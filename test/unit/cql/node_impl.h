@@ -49,6 +49,7 @@ struct node_plan {
 struct node_letter {
     struct node_letter *next;
     int64_t due_ms;
+    unsigned held_by; /* a rule: it waits for its word; 0: for its time alone */
     struct buf envelope;
     enum node_fault fault;
     bool framed, reset;
@@ -153,11 +154,13 @@ void node_conn_read(struct node_conn *conn);
 void node_conn_write(struct node_conn *conn);
 /* Letters whose time has come. */
 void node_conn_letters(struct node_conn *conn, int64_t now_ms);
+/* Those that a rule holds, or any for 0. Returns how many. */
+unsigned node_conn_release(struct node_conn *conn, unsigned rule);
 void node_conn_end(struct node_conn *conn, bool reset);
 void node_conn_free(struct node_conn *conn);
-/* Sends an envelope, as the action says; NULL: at once and whole. Takes *envelope over. */
-void node_conn_post(struct node_conn *conn, struct buf *envelope, int16_t stream, bool framed,
-                    const struct node_action *how);
+/* Sends an envelope in its time and with its fault: what else the letter says is set. Takes the
+ * envelope over. */
+void node_conn_post(struct node_conn *conn, const struct node_letter *letter);
 
 /* node_read.c: NULL, or what is wrong with the request. Slices are borrowed from body. */
 struct node_read {

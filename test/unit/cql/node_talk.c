@@ -13,6 +13,7 @@ struct talk {
     struct node_conn *conn;
     const struct node_request *r;
     const struct node_action *how;
+    unsigned rule; /* its number; 0: none */
     struct node_read read;
     enum cql_opcode op;
     struct buf body;
@@ -97,9 +98,16 @@ static void talk_send(struct talk *t)
     envelope_put(&envelope, t->conn->version, flags, stream, t->op);
     envelope_end(&envelope, t->conn, buf_str(&body));
     envelope_hurt(&envelope, t->how);
-    node_conn_post(t->conn, &envelope, stream, t->framed, t->how);
-    if (t->ends && t->how->delay_ms == 0)
-        node_conn_end(t->conn, false);
+    bool ends = t->ends && t->how->fault == NODE_WHOLE;
+    node_conn_post(t->conn, &(struct node_letter){ .due_ms = t->how->delay_ms == 0
+                                                                 ? 0
+                                                                 : node_now_ms() + t->how->delay_ms,
+                                                   .held_by = t->how->held ? t->rule : 0,
+                                                   .envelope = envelope,
+                                                   .fault = ends ? NODE_CUT_AFTER : t->how->fault,
+                                                   .framed = t->framed,
+                                                   .reset = t->how->reset,
+                                                   .stream = stream });
     buf_fini(&body);
 }
 
@@ -111,8 +119,10 @@ void node_talk_refuse(struct node_conn *conn, unsigned version, int16_t stream, 
     buf_put_be32(&envelope, CQL_PROTOCOL_ERROR);
     node_put_string(&envelope, what);
     put_be32(envelope.p + 5, (uint32_t)(envelope.n - CQL_HEAD_BYTES));
-    node_conn_post(conn, &envelope, stream, conn->framed, NULL);
-    node_conn_end(conn, false);
+    node_conn_post(conn, &(struct node_letter){ .envelope = envelope,
+                                                .fault = NODE_CUT_AFTER,
+                                                .framed = conn->framed,
+                                                .stream = stream });
 }
 
 void node_talk_event(struct node_conn *conn, const struct cql_event *e)
@@ -123,7 +133,9 @@ void node_talk_event(struct node_conn *conn, const struct cql_event *e)
     node_put_event(&body, e);
     envelope_put(&envelope, conn->version, 0, CQL_STREAM_EVENT, CQL_OP_EVENT);
     envelope_end(&envelope, conn, buf_str(&body));
-    node_conn_post(conn, &envelope, CQL_STREAM_EVENT, conn->framed, NULL);
+    node_conn_post(conn, &(struct node_letter){ .envelope = envelope,
+                                                .framed = conn->framed,
+                                                .stream = CQL_STREAM_EVENT });
     buf_fini(&body);
 }
 
@@ -425,6 +437,7 @@ static void talk_answer(struct talk *t)
     static const struct node_action usual = { .act = NODE_USUAL };
     const struct node_rule *rule = node_rule_take(t->conn, t->r);
     t->how = rule == NULL ? &usual : &rule->action;
+    t->rule = rule == NULL ? 0 : rule->number;
     if (t->how->act == NODE_SWALLOW)
         return;
     buf_init(&t->body, NODE_BYTES_MAX);

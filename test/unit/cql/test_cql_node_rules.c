@@ -210,6 +210,37 @@ static void a_delayed_answer_comes_behind_a_later_one(void **state)
     }
 }
 
+static void a_held_answer_waits_for_the_word(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < COUNT_OF(ways); w++) {
+        struct pair p;
+        struct node_match two = { .ops = BIT(CQL_OP_QUERY), .times = 2 };
+        struct node_action hold = { .held = true };
+        struct node_action cut = { .held = true, .fault = NODE_CUT_BEFORE };
+        struct cql_head head;
+        str body;
+        pair_open(&p, &ways[w]);
+        unsigned rule = node_say(p.c, 0, &two, &hold);
+        dial_query(&p.d, 1, write_text);
+        dial_query(&p.d, 2, write_text);
+        dial_query(&p.d, 3, write_text);
+        dial_expect_void(&p.d, 3);
+        assert_int_equal(node_counts(p.c, 0).in_flight, 2);
+        assert_int_equal(node_release(p.c, rule + 1), 0);
+        assert_int_equal(node_release(p.c, rule), 2);
+        dial_expect_void(&p.d, 1);
+        dial_expect_void(&p.d, 2);
+        (void)node_say(p.c, 0, &one_query, &cut);
+        dial_query(&p.d, 1, write_text);
+        dial_query(&p.d, 2, write_text);
+        dial_expect_void(&p.d, 2);
+        assert_int_equal(node_release(p.c, 0), 1);
+        assert_int_equal(dial_take(&p.d, &head, &body), DIAL_END);
+        pair_close(&p);
+    }
+}
+
 /* ---- faults ---- */
 
 static void hurt(struct pair *p, const struct way *way, const struct node_action *action)
@@ -458,18 +489,24 @@ static void a_frozen_node_accepts_and_reads_nothing(void **state)
 {
     (void)state;
     struct pair p;
-    struct dial other;
+    struct dial other, awake;
     pair_open(&p, &ways[3]);
+    dial_start(&awake, p.c, 1, 5, false);
     node_freeze(p.c, 0);
     dial_query(&p.d, 1, write_text);
     dial_query(&p.d, 2, write_text);
     dial_open(&other, p.c, 0, 5); /* the kernel does */
-    assert_false(node_wait(p.c, 0, &any_query, 1, LATER_MS));
+    dial_query(&awake, 1, write_text);
+    dial_expect_void(&awake, 1); /* the thread has looked since */
+    assert_int_equal(node_requests(p.c, 0, &any_query), 0);
     assert_int_equal(node_counts(p.c, 0).accepted, 1);
     node_thaw(p.c, 0);
     dial_expect_void(&p.d, 1);
     dial_expect_void(&p.d, 2);
     assert_true(node_wait_for(p.c, two_accepted, NULL, WAIT_MS));
+    assert_true(node_wait(p.c, 0, &any_query, 2, WAIT_MS));
+    assert_false(node_wait(p.c, 0, &any_query, 3, 0));
+    dial_close(&awake);
     dial_close(&other);
     pair_close(&p);
 }
@@ -581,6 +618,7 @@ int main(void)
         cmocka_unit_test(rules_for_some_times_come_first),
         cmocka_unit_test(a_swallowed_request_stays_in_flight),
         cmocka_unit_test(a_delayed_answer_comes_behind_a_later_one),
+        cmocka_unit_test(a_held_answer_waits_for_the_word),
         cmocka_unit_test(cuts_come_before_within_and_behind_an_answer),
         cmocka_unit_test(answers_go_astray_or_come_twice),
         cmocka_unit_test(bodies_are_too_short_or_too_long),
