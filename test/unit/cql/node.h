@@ -25,10 +25,11 @@ struct node_opts {
     unsigned nodes;       /* 0: one */
     unsigned dcs, racks;  /* nodes are dealt out to "dc1", "dc2" and, in each, "rack1", "rack2" in
                              turn; 0: one */
-    unsigned version_max; /* 0: version 5. 4: version 5 is refused */
+    unsigned version_max; /* 0: version 5. 4: version 5 is refused; the connection stays open */
     bool one_port;        /* 127.0.0.1, 127.0.0.2, ... at one port, as real nodes have it; else
                              127.0.0.1 at a port for each. system.peers tells no port */
-    bool no_peers_v2;     /* as Cassandra 3.11: the table is not there */
+    bool no_peers_v2;     /* as Cassandra 3.11: the table is not there, version 5 is a beta, and
+                             refused in an envelope of its own version */
     bool no_lz4;
     bool ids_differ;             /* every node has other ids for prepared statements */
     const char *user, *password; /* NULL: nobody has to log in */

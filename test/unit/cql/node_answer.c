@@ -15,6 +15,8 @@ enum {
     ARGUMENTS = 0, /* of a function, in errors and changes */
 };
 
+#define PAGE_MARK "\xfe\xfd"
+
 void node_put_string(struct buf *out, const char *s)
 {
     buf_put_str16(out, str_of(s));
@@ -113,34 +115,33 @@ void node_put_failure(struct buf *out, unsigned version, const struct cql_failur
 
 /* ---- rows ---- */
 
-/* Opaque to a client: the row to go on with, and how many empty pages were before it. */
-static void page_state_read(str state, unsigned *row, unsigned *empty)
+/* Opaque to a client: the row to go on with, and how many empty pages were before it. False: it is
+ * none of ours. */
+static bool page_state_read(str state, unsigned *row, unsigned *empty)
 {
-    str rest = state;
+    static const str mark = STR_INIT(PAGE_MARK);
     uint64_t first = 0, second = 0;
     *row = *empty = 0;
     if (state.n == 0)
-        return;
-    if (!str_starts(state, STR("\xfe"
-                               "page:")))
-        return;
-    rest = str_skip(rest, sizeof "\xfe"
-                                 "page:" -
-                              1);
-    str head = str_split(&rest, '.');
-    if (str_to_u64(head, &first) && str_to_u64(rest, &second)) {
-        *row = (unsigned)first;
-        *empty = (unsigned)second;
-    }
+        return true;
+    str rest = str_skip(state, mark.n), head = str_split(&rest, '.');
+    if (!str_starts(state, mark) || !str_to_u64(head, &first) || !str_to_u64(rest, &second))
+        return false;
+    *row = (unsigned)first;
+    *empty = (unsigned)second;
+    return true;
+}
+
+bool node_page_known(const struct node_request *r)
+{
+    unsigned row, empty;
+    return page_state_read(r->page_state, &row, &empty);
 }
 
 static void page_state_put(struct buf *out, unsigned row, unsigned empty)
 {
     char state[64];
-    (void)snprintf(state, sizeof state,
-                   "\xfe"
-                   "page:%u.%u",
-                   row, empty);
+    (void)snprintf(state, sizeof state, PAGE_MARK "%u.%u", row, empty);
     put_bytes(out, str_of(state));
 }
 
@@ -181,7 +182,7 @@ static struct part part_of(unsigned all, const struct node_request *r, const str
 {
     struct part p = { .row = 0 };
     unsigned empty = 0, rows = page->rows != 0 ? page->rows : (unsigned)r->page_rows;
-    page_state_read(r->page_state, &p.row, &empty);
+    INVARIANT(page_state_read(r->page_state, &p.row, &empty));
     p.row = p.row < all ? p.row : all;
     if (empty < page->empty) {
         p.more = true;
@@ -200,10 +201,10 @@ static unsigned columns_flags(const struct node_conn *conn, const struct node_re
 {
     unsigned flags = plan->columns.count > 0 ? COLUMNS_GLOBAL : 0;
     if (r->op != CQL_OP_EXECUTE)
-        return r->skip_columns ? COLUMNS_NONE : flags;
+        return r->skip_columns ? flags | COLUMNS_NONE : flags;
     if (conn->version >= 5 && !str_eq(r->columns_id, shape_id(&plan->columns)))
         return flags | COLUMNS_CHANGED;
-    return r->skip_columns ? COLUMNS_NONE : flags;
+    return r->skip_columns ? flags | COLUMNS_NONE : flags;
 }
 
 void node_put_rows(struct buf *out, const struct node_conn *conn, const struct node_request *r,

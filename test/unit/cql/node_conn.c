@@ -31,6 +31,25 @@ static void conn_broken(struct node_conn *conn, int16_t stream, const char *what
 {
     node_complain(conn, "%s", what);
     node_talk_refuse(conn, conn->version == 0 ? CQL_VERSION_MIN : conn->version, stream, what);
+    node_conn_end(conn, false);
+}
+
+/* As Cassandra 5.0 does it, and 3.11, which knows version 5 as a beta. */
+static void version_refuse(struct node_conn *conn, const struct cql_head *h, unsigned version_max)
+{
+    char what[128];
+    conn->deaf = true;
+    if (h->version == 5 && conn->cluster->opts.no_peers_v2) {
+        node_talk_refuse(conn, 5, h->stream,
+                         "Beta version of the protocol used (5/v5-beta), but USE_BETA flag is "
+                         "unset");
+        return;
+    }
+    (void)snprintf(what, sizeof what,
+                   "Invalid or unsupported protocol version (%u); supported versions are (3/v3, "
+                   "4/v4, %s)",
+                   h->version, version_max >= 5 ? "5/v5, 6/v6-beta" : "5/v5-beta");
+    node_talk_refuse(conn, version_max, h->stream, what);
 }
 
 /* Judges a head. False: it was refused. */
@@ -40,12 +59,7 @@ static bool head_good(struct node_conn *conn, const struct cql_head *h)
     const char *wrong = NULL;
     if (conn->version == 0 && !h->answer &&
         (h->version > version_max || h->version < CQL_VERSION_MIN)) {
-        char what[128];
-        (void)snprintf(what, sizeof what,
-                       "Invalid or unsupported protocol version (%u); supported versions are "
-                       "(3/v3, 4/v4%s)",
-                       h->version, version_max >= 5 ? ", 5/v5" : "");
-        node_talk_refuse(conn, version_max, h->stream, what);
+        version_refuse(conn, h, version_max);
         return false;
     }
     if (h->answer)
@@ -156,11 +170,13 @@ static size_t segment_take(struct node_conn *conn, str in)
 static void conn_take(struct node_conn *conn)
 {
     size_t used = 0, n = 1;
-    while (n > 0 && conn_listens(conn)) {
+    while (n > 0 && conn_listens(conn) && !conn->deaf) {
         str in = str_skip(buf_str(&conn->in), used);
         n = conn->framed ? segment_take(conn, in) : envelope_take(conn, in);
         used += n;
     }
+    if (conn->deaf)
+        used = conn->in.n;
     if (used > 0)
         memmove(conn->in.p, conn->in.p + used, conn->in.n - used);
     conn->in.n -= used;

@@ -70,6 +70,7 @@ struct node_conn {
     size_t sent;                       /* of out */
     struct node_letter *letters;       /* by their time */
     bool closing, reset;               /* behind out */
+    bool deaf;                         /* its version was refused: what comes is thrown away */
     bool ended;                        /* said good-bye: what comes is thrown away */
     bool dead;                         /* the thread frees it */
     unsigned in_flight;
@@ -172,7 +173,7 @@ const char *node_read(struct node_conn *conn, str body, struct node_request *r,
 
 /* node_talk.c: a request came. */
 void node_talk(struct node_conn *conn, const struct cql_head *head, str body);
-/* An ERROR in place of an answer to whatever came; then the connection ends. */
+/* An ERROR in place of an answer to whatever came. */
 void node_talk_refuse(struct node_conn *conn, unsigned version, int16_t stream, const char *what);
 
 /* An EVENT. */
@@ -182,6 +183,8 @@ void node_talk_event(struct node_conn *conn, const struct cql_event *e);
 struct node_page {
     unsigned rows, empty; /* as in node_action */
 };
+/* Is the state of a page that it asks for one of ours, or none? */
+bool node_page_known(const struct node_request *r);
 void node_put_failure(struct buf *out, unsigned version, const struct cql_failure *f,
                       const struct sockaddr_in *who);
 void node_put_rows(struct buf *out, const struct node_conn *conn, const struct node_request *r,

@@ -126,6 +126,22 @@ static void plan_refuse(struct node_cluster *c, struct node_plan *plan, const ch
     plan->message = node_keep(c, str_of(text));
 }
 
+/* WHERE key = ?: of the partition key, which is text. */
+static void plan_marker(struct node_cluster *c, struct node_plan *plan)
+{
+    char marker[NODE_NAME_BYTES];
+    if (plan->markers.count != 1)
+        return;
+    str rest = str_skip(plan->text, node_find(plan->text, "WHERE") + sizeof "WHERE");
+    str name = str_trim(str_take(rest, str_find(rest, '=')));
+    const struct column *k = column_find(plan->system, name);
+    if (k == NULL)
+        return;
+    (void)snprintf(marker, sizeof marker, "%.*s %s", STR_ARG(name), k->type);
+    plan->markers = node_shape_of(c, marker);
+    plan->partition_count = 1;
+}
+
 void node_system_plan(struct node_cluster *c, struct node_plan *plan)
 {
     struct buf shape;
@@ -152,6 +168,7 @@ void node_system_plan(struct node_cluster *c, struct node_plan *plan)
         shape.p[shape.n >= 3 ? shape.n - 3 : 0] = '\0'; /* the last comma */
         plan->columns = node_shape_of(c, shape.p);
         plan->has_columns = true;
+        plan_marker(c, plan);
     }
     buf_fini(&shape);
 }

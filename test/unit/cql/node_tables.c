@@ -211,7 +211,7 @@ static void plan_select(struct node_cluster *c, struct node_plan *plan)
         node_system_plan(c, plan);
     } else if (str_starts(name, STR("system"))) {
         plan->code = CQL_INVALID;
-        plan->message = STR("unconfigured table");
+        plan->message = STR("table does not exist");
     } else {
         columns_guess(c, plan);
     }

@@ -17,7 +17,7 @@ struct talk {
     struct node_read read;
     enum cql_opcode op;
     struct buf body;
-    bool framed, ends;
+    bool framed;
     const struct cql_schema_change *change; /* to be told to all behind the answer */
 };
 
@@ -98,13 +98,12 @@ static void talk_send(struct talk *t)
     envelope_put(&envelope, t->conn->version, flags, stream, t->op);
     envelope_end(&envelope, t->conn, buf_str(&body));
     envelope_hurt(&envelope, t->how);
-    bool ends = t->ends && t->how->fault == NODE_WHOLE;
     node_conn_post(t->conn, &(struct node_letter){ .due_ms = t->how->delay_ms == 0
                                                                  ? 0
                                                                  : node_now_ms() + t->how->delay_ms,
                                                    .held_by = t->how->held ? t->rule : 0,
                                                    .envelope = envelope,
-                                                   .fault = ends ? NODE_CUT_AFTER : t->how->fault,
+                                                   .fault = t->how->fault,
                                                    .framed = t->framed,
                                                    .reset = t->how->reset,
                                                    .stream = stream });
@@ -119,10 +118,8 @@ void node_talk_refuse(struct node_conn *conn, unsigned version, int16_t stream, 
     buf_put_be32(&envelope, CQL_PROTOCOL_ERROR);
     node_put_string(&envelope, what);
     put_be32(envelope.p + 5, (uint32_t)(envelope.n - CQL_HEAD_BYTES));
-    node_conn_post(conn, &(struct node_letter){ .envelope = envelope,
-                                                .fault = NODE_CUT_AFTER,
-                                                .framed = conn->framed,
-                                                .stream = stream });
+    node_conn_post(conn, &(struct node_letter){
+                             .envelope = envelope, .framed = conn->framed, .stream = stream });
 }
 
 void node_talk_event(struct node_conn *conn, const struct cql_event *e)
@@ -157,14 +154,15 @@ static void say_supported(struct talk *t)
     const struct node_cluster *c = t->conn->cluster;
     const char *lz4 = c->opts.no_lz4 ? NULL : "lz4";
     bool five = c->nodes[t->conn->node].version_max >= 5;
-    const char *const rows[][4] = { { "COMPRESSION", "snappy", lz4 },
+    const char *const rows[][5] = { { "COMPRESSION", "snappy", lz4 },
                                     { "CQL_VERSION", "3.4.7" },
-                                    { "PROTOCOL_VERSIONS", "3/v3", "4/v4", five ? "5/v5" : NULL } };
+                                    { "PROTOCOL_VERSIONS", "3/v3", "4/v4",
+                                      five ? "5/v5" : "5/v5-beta", five ? "6/v6-beta" : NULL } };
     t->op = CQL_OP_SUPPORTED;
     buf_put_be16(&t->body, COUNT_OF(rows));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         uint16_t values = 0;
-        while (values < 3 && rows[i][1 + values] != NULL)
+        while (values < 4 && rows[i][1 + values] != NULL)
             values++;
         node_put_string(&t->body, rows[i][0]);
         buf_put_be16(&t->body, values);
@@ -189,7 +187,6 @@ static void say_startup(struct talk *t)
     const struct node_cluster *c = conn->cluster;
     str version = startup_option(t->r->text, STR("CQL_VERSION"));
     str lz4 = startup_option(t->r->text, STR("COMPRESSION"));
-    t->ends = true;
     if (version.p == NULL) {
         say_error(t, CQL_PROTOCOL_ERROR, "Missing value CQL_VERSION in STARTUP message");
     } else if (!str_starts(version, STR("3."))) {
@@ -197,7 +194,6 @@ static void say_startup(struct talk *t)
     } else if (lz4.p != NULL && (c->opts.no_lz4 || !str_eq(lz4, STR("lz4")))) {
         say_error(t, CQL_PROTOCOL_ERROR, "Unknown compression algorithm");
     } else {
-        t->ends = false;
         conn->lz4 = lz4.p != NULL;
         conn->framed = conn->version >= 5;
         conn->stage = c->user[0] == '\0' ? STAGE_READY : STAGE_AUTH;
@@ -247,6 +243,10 @@ static void say_rows(struct talk *t, const struct node_plan *plan)
 {
     struct node_page page = { .rows = t->how->page_rows, .empty = t->how->empty_pages };
     struct buf cells;
+    if (!node_page_known(t->r)) {
+        say_error(t, CQL_PROTOCOL_ERROR, "Invalid value for the paging state");
+        return;
+    }
     buf_init(&cells, NODE_BYTES_MAX);
     struct node_plan shown = *plan;
     if (plan->meaning == MEANS_SYSTEM) {
@@ -466,6 +466,7 @@ void node_talk(struct node_conn *conn, const struct cql_head *head, str body)
     if (wrong != NULL) {
         node_complain(conn, "opcode %u: %s", head->opcode, wrong);
         node_talk_refuse(conn, conn->version, head->stream, wrong);
+        node_conn_end(conn, false);
         return;
     }
     node_record(conn, &r);

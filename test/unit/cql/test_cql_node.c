@@ -145,8 +145,9 @@ static void version_5_is_refused_in_an_envelope_of_version_4(void **state)
     assert_int_equal(cql_answer_parse(&head, body, &a, NULL), ERR_OK);
     assert_int_equal(a.failure.code, CQL_PROTOCOL_ERROR);
     assert_true(str_eq(a.failure.message, STR("Invalid or unsupported protocol version (5); "
-                                              "supported versions are (3/v3, 4/v4)")));
-    assert_int_equal(dial_take(&d, &head, &body), DIAL_END);
+                                              "supported versions are (3/v3, 4/v4, "
+                                              "5/v5-beta)")));
+    assert_int_equal(node_counts(c, 0).open, 1); /* a real one does not close it either */
     dial_close(&d);
     node_version_max(c, 0, 5);
     dial_start(&d, c, 0, 5, false);
@@ -263,7 +264,7 @@ static void keyspaces_are_told(void **state)
     cluster_end(&c);
 }
 
-static void cassandra_3_has_no_peers_v2(void **state)
+static void cassandra_3_has_no_peers_v2_and_a_beta_of_version_5(void **state)
 {
     (void)state;
     struct node_cluster *c = node_new(
@@ -279,6 +280,13 @@ static void cassandra_3_has_no_peers_v2(void **state)
     dial_open(&d, c, 0, 4);
     dial_startup(&d, "lz4");
     dial_expect_error(&d, 0, CQL_PROTOCOL_ERROR);
+    dial_close(&d);
+    dial_open(&d, c, 0, 5);
+    dial_startup(&d, NULL);
+    struct cql_answer a;
+    dial_expect(&d, 0, CQL_OP_ERROR, &a); /* in version 5 */
+    assert_int_equal(a.failure.code, CQL_PROTOCOL_ERROR);
+    assert_true(str_ends(a.failure.message, STR("USE_BETA flag is unset")));
     dial_close(&d);
     cluster_end(&c);
 }
@@ -523,7 +531,7 @@ int main(void)
         cmocka_unit_test(a_node_describes_itself_and_its_peers),
         cmocka_unit_test(a_description_changes_when_told),
         cmocka_unit_test(keyspaces_are_told),
-        cmocka_unit_test(cassandra_3_has_no_peers_v2),
+        cmocka_unit_test(cassandra_3_has_no_peers_v2_and_a_beta_of_version_5),
         cmocka_unit_test(a_statement_is_prepared_run_and_forgotten),
         cmocka_unit_test(version_5_tells_of_columns_that_changed),
         cmocka_unit_test(values_are_counted_and_ids_may_differ),
