@@ -147,7 +147,8 @@ struct node_action {
     /* ROWS: as of a statement. NULL columns: those of the statement, with these rows. */
     const char *columns;
     const struct cql_values *rows;
-    unsigned page_rows;   /* rows of a page; 0: as many as the request wants */
+    unsigned page_rows;   /* rows of a page; 0: as many as the request wants. A full page has a
+                             successor, though that may be empty and the last: so has Cassandra */
     unsigned empty_pages; /* so many pages without a row, each with a successor, before each page */
     /* RAW: the node itself goes on as if nothing had come */
     enum cql_opcode op;

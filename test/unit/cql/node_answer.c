@@ -192,7 +192,7 @@ static struct part part_of(unsigned all, const struct node_request *r, const str
     }
     p.rows = rows == 0 || rows > all - p.row ? all - p.row : rows;
     p.next = p.row + p.rows;
-    p.more = p.next < all;
+    p.more = p.next < all || (rows != 0 && p.rows == rows); /* as Cassandra: it has not looked */
     return p;
 }
 

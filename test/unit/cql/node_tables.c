@@ -221,6 +221,7 @@ static void plan_fill(struct node_cluster *c, struct node_plan *plan)
 {
     str text = plan->text;
     plan->markers = markers_guess(c, text);
+    plan->columns = node_shape_of(c, ""); /* none have an id too */
     plan_name(plan, STR_NONE);
     if (starts_with(text, "SELECT")) {
         plan_select(c, plan);
