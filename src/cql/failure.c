@@ -115,14 +115,15 @@ static void take_received(struct cursor *c, struct cql_failure *out)
 static void take_failed(struct cursor *c, unsigned version, struct cql_failure *out)
 {
     enum { REPLICA_BYTES_MIN = 1 + 4 + 2 };
-    out->failed = (int32_t)cursor_be32(c);
+    uint32_t failed = cursor_be32(c);
+    out->failed = (int32_t)failed;
     if (version < 5)
         return;
-    if (out->failed < 0 || (size_t)out->failed > c->rest.n / REPLICA_BYTES_MIN) {
+    if (failed > c->rest.n / REPLICA_BYTES_MIN) {
         c->failed = true;
         return;
     }
-    for (int32_t i = 0; i < out->failed && !c->failed; i++) {
+    for (uint32_t i = 0; i < failed && !c->failed; i++) {
         (void)cursor_bytes(c, cursor_u8(c)); /* its address */
         uint16_t reason = cursor_be16(c);
         if (i == 0)

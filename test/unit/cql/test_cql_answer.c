@@ -192,6 +192,17 @@ static void columns_outlive_their_answer(void **state)
     cql_columns_drop(&columns);
 }
 
+static void a_result_of_no_columns_is_none(void **state)
+{
+    (void)state;
+    struct cql_answer a;
+    str body = STR(PREPARED INT("\0") INT("\0") INT("\0") INT("\0") INT("\0"));
+    assert_int_equal(parse(4, CQL_OP_RESULT, body, &a, NULL), ERR_OK);
+    assert_int_equal(a.prepared.markers->count, 0);
+    assert_null(a.prepared.columns);
+    cql_answer_fini(&a);
+}
+
 static void a_key_of_too_many_markers_is_not_known(void **state)
 {
     (void)state;
@@ -294,6 +305,7 @@ int main(void)
         cmocka_unit_test(what_is_before_an_answer_is_not_trusted),
         cmocka_unit_test(columns_have_a_limit),
         cmocka_unit_test(columns_outlive_their_answer),
+        cmocka_unit_test(a_result_of_no_columns_is_none),
         cmocka_unit_test(a_key_of_too_many_markers_is_not_known),
         cmocka_unit_test(rows_without_metadata_take_that_of_their_number),
         cmocka_unit_test(a_changed_metadata_is_of_version_5),

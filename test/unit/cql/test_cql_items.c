@@ -185,6 +185,10 @@ static void a_count_that_lies_fails(void **state)
     assert_int_equal(walk(&tuple, STR("\0")), -1);
     assert_int_equal(walk(&tuple, STR("")), 1);
     assert_int_equal(walk(&plain, STR("\0\0\0\0")), -1);
+    /* the bytes hold one pair, not two: seen before the first is given */
+    struct cql_cell cell = { .column = &map, .bytes = STR("\0\0\0\2\0\0\0\0\0\0\0\0") };
+    struct cql_items items;
+    assert_false(cql_get_items(&cell, &items));
 }
 
 int main(void)

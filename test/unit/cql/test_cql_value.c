@@ -52,6 +52,19 @@ static void more_bytes_than_the_limit_are_refused_until_cleared(void **state)
     cql_values_fini(&v);
 }
 
+static void a_list_without_room_is_closed_all_the_same(void **state)
+{
+    (void)state;
+    struct cql_values v;
+    cql_values_init(&v, 4); /* nothing was ever allocated */
+    struct cql_open open = cql_put_open(&v, true);
+    cql_put_i8(&v, 1);
+    cql_put_close(&v, open, false);
+    assert_int_equal(v.count, 1);
+    assert_int_equal(cql_values_status(&v), ERR_LIMIT);
+    cql_values_fini(&v);
+}
+
 static void more_values_than_the_protocol_counts_are_refused(void **state)
 {
     (void)state;
@@ -78,6 +91,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_is_found_by_its_index),
         cmocka_unit_test(more_bytes_than_the_limit_are_refused_until_cleared),
+        cmocka_unit_test(a_list_without_room_is_closed_all_the_same),
         cmocka_unit_test(more_values_than_the_protocol_counts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,11 @@
 
 #include "../cmocka_all.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static const struct cql_params plain = { .consistency = CQL_ONE,
                                          .timestamp_us = CQL_NO_TIMESTAMP,
                                          .now_s = CQL_NO_NOW };
@@ -108,6 +113,68 @@ static void values_that_failed_fail_the_request(void **state)
     buf_fini(&out);
 }
 
+static void no_values_are_not_said(void **state)
+{
+    (void)state;
+    struct cql_values v;
+    cql_values_init(&v, 4);
+    struct buf out;
+    buf_init(&out, 256);
+    cql_body_query(&out, 4, STR("Q"), &v, &plain);
+    assert_body(&out, STR("\0\0\0\1Q\0\1\0"));
+    cql_values_fini(&v);
+}
+
+static void bodies_are_no_larger_than_the_protocol_has_them(void **state)
+{
+    (void)state;
+    struct buf out;
+    buf_init(&out, SIZE_MAX / 4);
+    /* refused before a byte of it is read */
+    cql_body_prepare(&out, 4, (str){ .p = "x", .n = CQL_BODY_BYTES_MAX + 1u }, STR_NONE);
+    assert_int_equal(buf_status(&out), ERR_LIMIT);
+    buf_clear(&out);
+    size_t begun = cql_wire_begin(&out, 4, 0, 1, CQL_OP_QUERY);
+    (void)buf_extend(&out, CQL_BODY_BYTES_MAX + 1u); /* not touched: no memory is used */
+    cql_wire_end(&out, begun);
+    assert_int_equal(buf_status(&out), ERR_LIMIT);
+    buf_fini(&out);
+}
+
+/* How a request of version 4 ends the process: 0, or a signal. */
+static int signal_of(const struct cql_params *p, str prepare_in)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        (void)signal(SIGABRT, SIG_DFL);
+        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ .rlim_cur = 0 });
+        (void)close(STDERR_FILENO);
+        struct buf out;
+        buf_init(&out, 256);
+        cql_body_query(&out, 4, STR("Q"), NULL, p);
+        cql_batch_end(&out, 4, p);
+        cql_body_prepare(&out, 4, STR("Q"), prepare_in);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void what_version_4_cannot_say_is_not_left_out_in_silence(void **state)
+{
+    (void)state;
+    struct cql_params p = plain;
+    assert_int_equal(signal_of(&p, STR_NONE), 0);
+    assert_int_equal(signal_of(&p, STR("k")), SIGABRT);
+    p.keyspace = STR("k");
+    assert_int_equal(signal_of(&p, STR_NONE), SIGABRT);
+    p.keyspace = STR_NONE;
+    p.now_s = 0;
+    assert_int_equal(signal_of(&p, STR_NONE), SIGABRT);
+}
+
 static void a_buffer_that_is_full_stays_so(void **state)
 {
     (void)state;
@@ -140,6 +207,9 @@ int main(void)
         cmocka_unit_test(a_query_has_values_in_both_versions),
         cmocka_unit_test(metadata_is_left_out_when_asked),
         cmocka_unit_test(values_that_failed_fail_the_request),
+        cmocka_unit_test(no_values_are_not_said),
+        cmocka_unit_test(bodies_are_no_larger_than_the_protocol_has_them),
+        cmocka_unit_test(what_version_4_cannot_say_is_not_left_out_in_silence),
         cmocka_unit_test(a_buffer_that_is_full_stays_so),
         cmocka_unit_test(consistencies_have_names),
     };
