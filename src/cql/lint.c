@@ -116,6 +116,16 @@ static void lint_brackets(struct lint *l, const struct cql_word *w)
         l->braces--;
 }
 
+/* A duration such as P1Y or PT3H, which looks like a name. */
+static bool is_iso_duration(str s)
+{
+    if (s.n < 3 || (s.p[0] != 'P' && s.p[0] != 'p'))
+        return false;
+    size_t first = s.p[1] == 'T' || s.p[1] == 't' ? 2 : 1;
+    bool digit = s.p[first] >= '0' && s.p[first] <= '9';
+    return digit && str_find(STR("YMWDHSymwdhs"), s.p[s.n - 1]) < 12;
+}
+
 /* Behind "(int)" or "(list<int>)" comes what is cast, behind "(1, 2)" or "f(true)" does not. */
 static bool is_after_cast(const struct lint *l)
 {
@@ -123,7 +133,8 @@ static bool is_after_cast(const struct lint *l)
     if (!is_sign(&l->last, ")"))
         return false;
     return is_sign(&l->second_last, ">") ||
-           (l->second_last.kind == CQL_WORD_NAME && !is_any(&l->second_last, values));
+           (l->second_last.kind == CQL_WORD_NAME && !is_any(&l->second_last, values) &&
+            !is_iso_duration(l->second_last.text));
 }
 
 /* Within braces, a colon behind a key is no marker; one behind what a value follows is. */

@@ -52,6 +52,7 @@ static const struct row rows[] = {
     { "SELECT a FROM t WHERE u = {a: 1, b: c, \"d\": ?}", SEL, "", 1 },
     { "SELECT a FROM t WHERE m = {(int):x, (list<int>) :y, f(:x): 1, (?): 2, f(true):3}", SEL, "n",
       4 },
+    { "SELECT a FROM t WHERE m = {(?, PT3H): 1, f(P1Y2M): 2, (p1): x}", SEL, "n", 2 },
     { "SELECT a FROM t WHERE t > maxTimeuuid(now())", SEL, "r", 0 },
     { "SELECT a FROM t WHERE id = 123e4567-e89b-12d3-a456-426614174000", SEL, "", 0 },
     { "SELECT token(k), m[?], s[1..2] FROM t WHERE token(k) > ? ALLOW FILTERING", SEL, "", 2 },
