@@ -48,7 +48,7 @@ struct cql_node {
     unsigned place; /* in the client's nodes */
     bool local, leaving;
     bool told_down; /* by an event; for nodes that are not connected */
-    bool seen;      /* in the look that is applied */
+    bool seen;      /* the last look told of it */
     unsigned char host_id[CQL_UUID_BYTES];
     char text[CQL_NODE_TEXT_BYTES]; /* its address as it is reached */
     struct sockaddr_storage address;
@@ -82,7 +82,7 @@ struct cql {
     uint32_t magic;
     struct cql_opts opts;
     struct rng rng;
-    unsigned version; /* the highest that the control connection was let in with */
+    unsigned version; /* of the control connection */
     atomic_bool ready;
     bool stopping, stopped;
     mono stop_deadline;

@@ -178,8 +178,8 @@ static void node_connect(struct cql_node *n, unsigned place, mono now)
     struct cql_conn_opts o = cql_conn_opts_of(c);
     char host[CQL_NODE_TEXT_BYTES];
     cql_address_host(n->text, host);
-    if (n->version == 0 || n->version > c->version)
-        n->version = c->version;
+    if (n->version == 0)
+        n->version = c->opts.version_max; /* each node is asked: an upgrade may be under way */
     o.version = n->version;
     o.address = n->address;
     o.address_bytes = n->address_bytes;
@@ -225,8 +225,8 @@ void cql_node_tick(struct cql_node *n, mono now)
             cql_node_free(c, n);
         return;
     }
-    if (!c->stopping && (n->local || c->opts.remote_dcs))
-        node_fill(n, now);
+    if (!c->stopping && n->seen && (n->local || c->opts.remote_dcs))
+        node_fill(n, now); /* one that is not told of any more may have a successor there */
     cql_node_serve(n);
 }
 
