@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BACKOFF_TENTHS_MIN = 5, AGE_TICKS = 10 };
+enum { AGE_TICKS = 10, NAME_BYTES_MAX = 255 };
 
 static bool due_less(const struct heap_node *a, const struct heap_node *b)
 {
@@ -247,6 +247,9 @@ static err opts_check(const struct cql_opts *o, struct err_note *note)
         return err_bad(note, "inflight_max and orphans_max together are below %d", CQL_STREAMS_MAX);
     if ((o->user == NULL) != (o->password == NULL))
         return err_bad(note, "a user and a password, or neither");
+    if (o->user != NULL &&
+        (strlen(o->user) > NAME_BYTES_MAX || strlen(o->password) > NAME_BYTES_MAX))
+        return err_bad(note, "a user and a password have at most %d bytes", NAME_BYTES_MAX);
     if (o->request_bytes_max > CQL_OUT_BYTES_MAX / 2)
         return err_bad(note, "request_bytes_max is at most %d", CQL_OUT_BYTES_MAX / 2);
     return ERR_OK;

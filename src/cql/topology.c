@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENS_MAX = 4096, LOCAL_COLUMNS = 6, PEER_COLUMNS = 7, KEYSPACE_COLUMNS = 2 };
+enum { LOCAL_COLUMNS = 6, PEER_COLUMNS = 7, KEYSPACE_COLUMNS = 2 };
 
 struct told_node {
     unsigned char host_id[CQL_UUID_BYTES];
@@ -60,7 +60,7 @@ static bool tokens_get(const struct cql_cell *cell, struct told_node *n)
     struct cql_items items;
     struct cql_cell one;
     str text;
-    if (!cql_get_items(cell, &items) || items.left > TOKENS_MAX)
+    if (!cql_get_items(cell, &items) || items.left > CQL_NODE_TOKENS_MAX)
         return false;
     n->tokens = calloc(items.left + 1, sizeof *n->tokens);
     INVARIANT(n->tokens != NULL);
