@@ -7,7 +7,8 @@
  * there is no session without a name to look for.
  *
  * Sessions are not resumed: one would have to be kept for each name, since a resumed handshake
- * shows no certificate, and a client has a few connections that last. */
+ * shows no certificate, and a client has a few connections that last. A node that asks for new keys
+ * twice while one of our writes waits may break its connection: OpenSSL 3.0 cannot answer then. */
 #include "cql/transport_tls.h"
 
 #include "base/address.h"

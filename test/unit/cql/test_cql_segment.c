@@ -417,6 +417,8 @@ static void bodies_that_claim_another_size_are_refused(void **state)
         assert_false(cql_body_unpack(str_take(s, i), got, 0));
         assert_int_equal(n, 4711);
     }
+    put_be32(packed, 40);
+    assert_false(cql_body_unpack(s, got, 50)); /* though it gives 50 */
     size_t n = 4711; /* memory for what eleven bytes cannot hold is not asked for */
     put_be32(packed, 0x0fffffff);
     assert_false(cql_body_unpacked_bytes(s, CQL_BODY_BYTES_MAX, &n));

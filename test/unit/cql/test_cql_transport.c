@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { LARGE_BYTES = 5 << 20 };
+enum { LARGE_BYTES = 5 << 20, OFFER_BYTES = 300000 };
 
 static void a_plain_transport_is_its_socket(void **state)
 {
@@ -154,15 +154,16 @@ static void half_a_record_is_waited_for(void **state)
     wire_end(&w);
 }
 
-/* Offers the rest of the bytes, each time from another place, until the socket is full. */
+/* Offers the next bytes, each time from another place, until the socket is full. */
 static size_t write_until_full(struct wire *w, const char *from, size_t n)
 {
     size_t taken = 0;
     while (taken < n) {
-        char *moved = malloc(n - taken);
+        size_t some = n - taken < OFFER_BYTES ? n - taken : OFFER_BYTES;
+        char *moved = malloc(some);
         assert_non_null(moved);
-        memcpy(moved, from + taken, n - taken);
-        ssize_t one = wire_write(w, moved, n - taken);
+        memcpy(moved, from + taken, some);
+        ssize_t one = wire_write(w, moved, some);
         free(moved);
         if (one == CQL_WANT_WRITE)
             break;
@@ -211,13 +212,6 @@ static void stream_finish(struct wire *w, struct stream *s)
     }
 }
 
-/* In the kernel; without it, it makes ever more room. */
-static void few_bytes(int fd)
-{
-    int few = 20000;
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &few, sizeof few), 0);
-}
-
 static void a_large_write_waits_for_room(void **state)
 {
     (void)state;
@@ -229,12 +223,10 @@ static void a_large_write_waits_for_room(void **state)
             wire_make(&w, NULL, "", NULL);
         else
             wire_trusted(&w, node_tls);
-        few_bytes(w.fd[0]);
         assert_int_equal(wire_open(&w), 0);
         s.taken = write_until_full(&w, s.sent, LARGE_BYTES);
         assert_true(s.taken > 0);
         assert_true(s.taken < LARGE_BYTES);
-        assert_int_equal(wire_write(&w, s.sent + s.taken, LARGE_BYTES - s.taken), CQL_WANT_WRITE);
         stream_finish(&w, &s);
         stream_end(&s);
         echo(&w);
@@ -242,56 +234,78 @@ static void a_large_write_waits_for_room(void **state)
     }
 }
 
-/* A node that asks for new keys while our socket is full: reading has to write, and what is on its
- * way goes on. */
-static void new_keys_in_the_middle_lose_nothing(void **state)
+/* The node asks for new keys, and says something behind them. */
+static void new_keys(struct wire *w, char letter)
+{
+    assert_int_equal(SSL_key_update(w->node, SSL_KEY_UPDATE_REQUESTED), 1);
+    node_write(w, &letter, 1);
+}
+
+static void new_keys_lose_nothing(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 2; i++) {
-        struct wire w;
-        struct stream s;
-        char c = 0;
-        stream_make(&s);
-        wire_trusted(&w, node_tls);
-        assert_int_equal(wire_open(&w), 0);
+    struct wire w;
+    struct stream s;
+    char c = 0;
+    stream_make(&s);
+    wire_trusted(&w, node_tls);
+    assert_int_equal(wire_open(&w), 0);
+    for (char letter = 'a'; letter < 'f'; letter++) {
+        new_keys(&w, letter);
+        assert_int_equal(wire_read_wait(&w, &c, 1), 1);
+        assert_int_equal(c, letter);
         echo(&w);
-        if (i == 1)
-            s.taken = write_until_full(&w, s.sent, LARGE_BYTES);
-        for (unsigned turn = 0; turn < 3; turn++) {
-            assert_int_equal(SSL_key_update(w.node, SSL_KEY_UPDATE_REQUESTED), 1);
-            char letter = (char)('a' + turn);
-            node_write(&w, &letter, 1);
-            int64_t left_ms = WAIT_MS;
-            ssize_t got;
-            while ((got = wire_read(&w, &c, 1)) != 1) {
-                assert_true(got == CQL_WANT_READ || got == CQL_WANT_WRITE);
-                s.arrived += node_read(&w, s.got + s.arrived, 0);
-                s.taken += write_until_full(&w, s.sent + s.taken, LARGE_BYTES - s.taken);
-                wait_look(&left_ms, "a byte behind new keys");
-            }
-            assert_int_equal(c, letter);
-        }
+    }
+    s.taken = write_until_full(&w, s.sent, LARGE_BYTES);
+    assert_true(s.taken < LARGE_BYTES);
+    new_keys(&w, 'y');
+    assert_int_equal(wire_read_wait(&w, &c, 1), 1); /* it is heard while our socket is full */
+    assert_int_equal(c, 'y');
+    stream_finish(&w, &s);
+    stream_end(&s);
+    echo(&w);
+    wire_end(&w);
+}
+
+/* Twice while one write waits: OpenSSL 3.0 would put its answer to the first between two halves of
+ * a record, sees that, and gives up. Later ones may go on. */
+static void many_new_keys_break_or_lose_nothing(void **state)
+{
+    (void)state;
+    struct wire w;
+    struct stream s;
+    char c = 0;
+    stream_make(&s);
+    wire_trusted(&w, node_tls);
+    assert_int_equal(wire_open(&w), 0);
+    s.taken = write_until_full(&w, s.sent, LARGE_BYTES);
+    ssize_t got = 1;
+    for (char letter = 'x'; got == 1 && letter < 'z'; letter++) {
+        new_keys(&w, letter);
+        got = wire_read_wait(&w, &c, 1);
+        assert_true(got == 1 || got == CQL_BROKEN);
+        assert_true(got != 1 || c == letter);
+    }
+    if (got == 1) {
         stream_finish(&w, &s);
         stream_end(&s);
         echo(&w);
-        wire_end(&w);
+    } else {
+        says(&w, "TLS cannot read: ");
+        stays_broken(&w);
+        free(s.sent);
+        free(s.got);
     }
+    wire_end(&w);
 }
 
-/* Bytes below TLS, which the node takes off again before it goes on. It is full when there is no
- * room a moment later either: the kernel moves bytes on to the other end. */
+/* Bytes below TLS, which the node takes off again before it goes on. */
 static size_t socket_fill(struct wire *w)
 {
     static const char filling[4096];
     size_t n = 0;
-    few_bytes(w->fd[0]);
-    for (unsigned refused = 0; refused < 20;) {
-        ssize_t one = send(w->fd[0], filling, sizeof filling, MSG_NOSIGNAL);
-        n += one > 0 ? (size_t)one : 0;
-        refused = one > 0 ? 0 : refused + 1;
-        if (one < 0)
-            wait_pause(1);
-    }
+    for (ssize_t one; (one = send(w->fd[0], filling, sizeof filling, MSG_NOSIGNAL)) > 0;)
+        n += (size_t)one;
     return n;
 }
 
@@ -307,13 +321,15 @@ static void socket_drain(struct wire *w, size_t n)
     }
 }
 
+/* A socket of this machine alone: the kernel moves no byte on unless it is read. */
 static void open_and_read_may_want_to_write(void **state)
 {
     (void)state;
     struct wire w;
-    struct stream s;
     char c;
-    wire_trusted(&w, node_tls);
+    struct cql_tls *tls = tls_of(&(struct cql_tls_opts){ .ca_path = ca.cert_file });
+    wire_make_local(&w, tls, "node.test", node_tls);
+    cql_tls_free(&tls);
     size_t full = socket_fill(&w);
     assert_int_equal(wire_shake(&w), CQL_WANT_WRITE);
     assert_int_equal(wire_read(&w, &c, 1), CQL_WANT_WRITE); /* goes on with the handshake */
@@ -322,20 +338,19 @@ static void open_and_read_may_want_to_write(void **state)
     assert_int_equal(wire_open(&w), 0);
     echo(&w);
     full = socket_fill(&w);
-    assert_int_equal(SSL_key_update(w.node, SSL_KEY_UPDATE_REQUESTED), 1);
-    node_write(&w, "k", 1);
+    new_keys(&w, 'k');
     ssize_t got = wire_read_wait(&w, &c, 1); /* OpenSSL answers now, or before the next write */
     assert_true(got == 1 || got == CQL_WANT_WRITE);
     assert_false(cql_transport_holds(w.t));
-    stream_make(&s);
-    s.taken = write_until_full(&w, s.sent, LARGE_BYTES);
-    assert_true(s.taken < LARGE_BYTES);
+    assert_int_equal(wire_write(&w, "write", 5), CQL_WANT_WRITE);
     socket_drain(&w, full);
     if (got != 1)
         assert_int_equal(wire_read_wait(&w, &c, 1), 1);
     assert_int_equal(c, 'k');
-    stream_finish(&w, &s);
-    stream_end(&s);
+    char heard[6];
+    assert_int_equal(wire_write(&w, "writes", 6), 6); /* more behind the same bytes */
+    assert_int_equal(node_read(&w, heard, 6), 6);
+    assert_memory_equal(heard, "writes", 6);
     echo(&w);
     wire_end(&w);
 }
@@ -497,7 +512,8 @@ int main(void)
         cmocka_unit_test(what_is_held_is_read_byte_by_byte),
         cmocka_unit_test(half_a_record_is_waited_for),
         cmocka_unit_test(a_large_write_waits_for_room),
-        cmocka_unit_test(new_keys_in_the_middle_lose_nothing),
+        cmocka_unit_test(new_keys_lose_nothing),
+        cmocka_unit_test(many_new_keys_break_or_lose_nothing),
         cmocka_unit_test(open_and_read_may_want_to_write),
         cmocka_unit_test(renegotiation_is_declined),
         cmocka_unit_test(a_spoilt_stream_breaks_behind_what_was_good),

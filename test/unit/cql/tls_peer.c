@@ -113,13 +113,16 @@ void queue_is_clean(void)
     assert_int_equal(ERR_get_error(), 0);
 }
 
-static void pair_make(int fd[2])
+static void tcp_make(int fd[2])
 {
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t n = sizeof a;
     int door = socket(AF_INET, SOCK_STREAM, 0);
     fd[0] = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(door >= 0 && fd[0] >= 0);
+    assert_true(door >= 0);
+    assert_true(fd[0] >= 0);
+    int few = 300000; /* to be had in the kernel: left alone, it makes ever more room */
+    assert_int_equal(setsockopt(fd[0], SOL_SOCKET, SO_SNDBUF, &few, sizeof few), 0);
     assert_int_equal(bind(door, (struct sockaddr *)&a, sizeof a), 0);
     assert_int_equal(listen(door, 1), 0);
     assert_int_equal(getsockname(door, (struct sockaddr *)&a, &n), 0);
@@ -127,14 +130,12 @@ static void pair_make(int fd[2])
     fd[1] = accept(door, NULL, NULL);
     assert_true(fd[1] >= 0);
     assert_int_equal(close(door), 0);
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(fcntl(fd[i], F_SETFL, O_NONBLOCK), 0);
 }
 
-void wire_make(struct wire *w, struct cql_tls *tls, const char *host, SSL_CTX *ctx)
+static void wire_over(struct wire *w, struct cql_tls *tls, const char *host, SSL_CTX *ctx)
 {
-    *w = (struct wire){ .note.text = "" };
-    pair_make(w->fd);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(fcntl(w->fd[i], F_SETFL, O_NONBLOCK), 0);
     w->t = cql_transport_new(w->fd[0], tls, host);
     queue_is_clean();
     if (ctx == NULL)
@@ -143,6 +144,20 @@ void wire_make(struct wire *w, struct cql_tls *tls, const char *host, SSL_CTX *c
     assert_non_null(w->node);
     assert_int_equal(SSL_set_fd(w->node, w->fd[1]), 1);
     SSL_set_accept_state(w->node);
+}
+
+void wire_make(struct wire *w, struct cql_tls *tls, const char *host, SSL_CTX *ctx)
+{
+    *w = (struct wire){ .note.text = "" };
+    tcp_make(w->fd);
+    wire_over(w, tls, host, ctx);
+}
+
+void wire_make_local(struct wire *w, struct cql_tls *tls, const char *host, SSL_CTX *ctx)
+{
+    *w = (struct wire){ .note.text = "" };
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, w->fd), 0);
+    wire_over(w, tls, host, ctx);
 }
 
 void wire_end(struct wire *w)

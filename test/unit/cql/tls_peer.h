@@ -45,6 +45,8 @@ struct wire {
 };
 /* ctx NULL: the node speaks no TLS of itself. */
 void wire_make(struct wire *w, struct cql_tls *tls, const char *host, SSL_CTX *ctx);
+/* The same over a pair of Unix sockets. */
+void wire_make_local(struct wire *w, struct cql_tls *tls, const char *host, SSL_CTX *ctx);
 void wire_end(struct wire *w);
 /* Handshakes on both sides until the transport has a result, and the node if it can. */
 int wire_open(struct wire *w);
