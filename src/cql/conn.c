@@ -2,10 +2,11 @@
  * conn_shake.c is the handshake.
  *
  * Invariants: (1) streams[n] is NULL (free), &orphan, or the call that waits on n; a free stream
- * is in free_streams exactly once. (2) staged holds whole envelopes that a flush has not taken; out
- * holds what the socket has not taken. Below version 5, and before its framing, envelopes go to out
- * as they are. (3) Inside a callback the connection may end: `gone` is looked at after each, and
- * the memory goes when the last frame that is inside has left. */
+ * is in free_streams exactly once. The stream that is free for longest is taken first: an answer
+ * that comes twice meets a free stream. (2) staged holds whole envelopes that a flush has not
+ * taken; out holds what the socket has not taken. Below version 5, and before its framing,
+ * envelopes go to out as they are. (3) Inside a callback the connection may end: `gone` is looked
+ * at after each, and the memory goes when the last frame that is inside has left. */
 #include "cql/conn_impl.h"
 
 #include "loop/loop.h"
@@ -178,7 +179,9 @@ struct buf *cql_conn_begin(struct cql_conn *c, struct cql_call *call, enum cql_o
         unsent + CQL_HEAD_BYTES + body_bytes_max > CQL_OUT_BYTES_MAX ||
         !buf_reserve(&c->staged, c->staged.n + CQL_HEAD_BYTES + body_bytes_max))
         return NULL;
-    call->stream = c->free_streams[--c->free_count];
+    call->stream = c->free_streams[c->free_first];
+    c->free_first = (c->free_first + 1) % c->streams_count;
+    c->free_count--;
     call->conn = c;
     call->flushed = c->flushes;
     c->streams[call->stream] = call;
@@ -207,7 +210,7 @@ void cql_conn_end(struct cql_conn *c)
 void cql_stream_free(struct cql_conn *c, int16_t stream)
 {
     c->streams[stream] = NULL;
-    c->free_streams[c->free_count++] = stream;
+    c->free_streams[(c->free_first + c->free_count++) % c->streams_count] = stream;
 }
 
 void cql_call_forget(struct cql_call *call)

@@ -51,8 +51,8 @@ struct cql_conn {
     size_t body_bytes;
     /* streams */
     struct cql_call **streams;
-    int16_t *free_streams;
-    unsigned streams_count, free_count, in_flight, orphans;
+    int16_t *free_streams; /* a ring */
+    unsigned streams_count, free_first, free_count, in_flight, orphans;
     struct cql_call orphan; /* an address: stands on a stream whose caller has gone */
     struct cql_call call;   /* of the handshake, later of the sign of life */
 };

@@ -251,8 +251,8 @@ struct cql_conn *cql_conn_open(const struct cql_conn_opts *o, struct err_note *n
     c->unpacked = malloc(CQL_SEGMENT_BYTES_MAX);
     INVARIANT(c->streams != NULL && c->free_streams != NULL);
     INVARIANT(c->in != NULL && c->unpacked != NULL);
-    for (unsigned n = c->streams_count; n > 0; n--)
-        c->free_streams[c->free_count++] = (int16_t)(n - 1);
+    for (; c->free_count < c->streams_count; c->free_count++)
+        c->free_streams[c->free_count] = (int16_t)c->free_count;
     c->transport = cql_transport_new(fd, o->tls, c->host);
     c->watch = loop_watch_new(o->loop, fd, conn_ready, c);
     cql_conn_watch(c);

@@ -462,13 +462,13 @@ static void try_done(struct cql_call *call, struct cql_message *m)
     if (!q->write)
         cql_latency_note(c, took_ns);
     (void)snprintf(q->out.node, sizeof q->out.node, "%s", n->text);
-    if (m->answer.op == CQL_OP_RESULT) {
+    if (m->answer.op == CQL_OP_RESULT && m->answer.result != CQL_RESULT_PREPARED) {
         c->stats.speculated_won += second;
         request_result(q, m, n);
     } else if (m->answer.op == CQL_OP_ERROR) {
         request_error(q, &m->answer.failure, n);
     } else {
-        request_lost(q, n, false, "it answers with an opcode that is no result");
+        request_lost(q, n, false, "it answers something else than was asked");
     }
     cql_answer_fini(&m->answer);
 }

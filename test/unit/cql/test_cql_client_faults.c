@@ -87,8 +87,6 @@ static void a_preparation_survives_every_fault(void **state)
     for (size_t w = 0; w < COUNT_OF(ways); w++)
         for (int fault = NODE_WHOLE; fault <= NODE_SEGMENT_DATA; fault++) {
             struct rig r;
-            if (fault == NODE_TWICE)
-                continue; /* the second is taken for that of the next request on its stream */
             start(&r, &ways[w]);
             read_once(&r);
             node_forget(r.nodes, NODE_ANY);
