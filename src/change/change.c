@@ -2,7 +2,9 @@
  *
  * Invariants: 1. busy counts the jobs, updates and runs that are under way; when it is 0 nobody
  * touches this any more but who calls. 2. The timer is armed for the first of: items that fall due,
- * the end of a pause or of a rate's wait, another try after the store refused. */
+ * the end of a pause or of a rate's wait, another try after the store refused. 3. Rules that were
+ * wanted come into force, one after another, and none is left out: a job may have been answered by
+ * them (app/change/events.c). */
 #include "change/change_impl.h"
 
 #include <stdlib.h>
@@ -159,6 +161,27 @@ static void rules_took(struct change *c)
     change_ruled_unref(&old);
 }
 
+/* Those that have just come are asked about all events from now on. Who stores a job reads how many
+ * there were, asks them, stores, and reads again: so the number goes first, and then the line. */
+static void wanted_add(struct change *c)
+{
+    if (c->later == NULL || c->wanted_count == CHANGE_WANTED_MAX)
+        return;
+    atomic_fetch_add(&c->reloads, 1);
+    c->wanted[c->wanted_count++] = (struct change_wanted){ .ruled = change_ruled_new(c->later),
+                                                           .until = event_log_cut(c->opts.events) };
+    rule_set_unref(&c->later);
+}
+
+/* The first are in force. */
+static void wanted_shift(struct change *c)
+{
+    change_ruled_unref(&c->wanted[0].ruled);
+    c->wanted_count--;
+    memmove(&c->wanted[0], &c->wanted[1], c->wanted_count * sizeof c->wanted[0]);
+    wanted_add(c);
+}
+
 static void take_job_run(struct loop_job *j)
 {
     struct change *c = CONTAINER_OF(j, struct change, take_job);
@@ -196,10 +219,7 @@ static void take_failed(struct change *c)
     if (!c->ahead)
         atomic_store(&c->ruled->generation, atomic_load(&c->generations));
     else
-        c->router.caught = c->take_until; /* these can do no more */
-    if (c->wanted != NULL)                /* something newer has come */
-        return;
-    c->wanted = rule_set_ref(c->take.ruled->set); /* once more */
+        c->router.caught = c->wanted[0].until; /* these can do no more */
     change_failed(c, &c->fails_take, "change.rules_wait",
                   "the store does not take the new rules: those before stay in force until it does",
                   c->take_why);
@@ -218,10 +238,12 @@ static void take_job_done(struct loop_job *j, bool canceled)
         return;
     }
     c->taking = false;
-    if (took)
+    if (took) {
         rules_took(c);
-    else
+        wanted_shift(c);
+    } else {
         take_failed(c);
+    }
     c->ahead = c->ahead && !took;
     change_take_fini(&c->take);
     if (took) {
@@ -239,12 +261,11 @@ static void take_job_done(struct loop_job *j, bool canceled)
 
 void change_take_begin(struct change *c)
 {
-    if (c->taking || c->wanted == NULL || c->draining || !change_router_ends(c))
+    if (c->taking || c->wanted_count == 0 || c->draining || !change_router_ends(c))
         return;
-    c->take = (struct change_take){ .ruled = change_ruled_new(c->wanted),
+    c->take = (struct change_take){ .ruled = change_ruled_ref(c->wanted[0].ruled),
                                     .routed = c->router.head.cursor,
-                                    .until = c->take_until };
-    rule_set_unref(&c->wanted);
+                                    .until = c->wanted[0].until };
     c->taking = true;
     c->take_job = (struct loop_job){ .run = take_job_run, .done = take_job_done };
     change_busy(c, 1);
@@ -264,10 +285,9 @@ void change_rules_take(struct change *c, struct rule_set *rules)
 {
     MAGIC_CHECK(c, CHANGE_MAGIC);
     change_lock(c);
-    rule_set_unref(&c->wanted);
-    c->wanted = set_or_none(rules);
-    c->take_until = (uint64_t)(clock_store(c->opts.clock).ns / NS_PER_US); /* see event/log.h */
-    atomic_fetch_add(&c->reloads, 1);
+    rule_set_unref(&c->later);
+    c->later = set_or_none(rules);
+    wanted_add(c);
     change_take_begin(c);
     change_unlock(c);
 }
@@ -384,7 +404,9 @@ void change_free(struct change **cp)
     free(c->runners);
     map_each(c->targets, target_free, NULL);
     map_free(&c->targets);
-    rule_set_unref(&c->wanted);
+    while (c->wanted_count > 0)
+        change_ruled_unref(&c->wanted[--c->wanted_count].ruled);
+    rule_set_unref(&c->later);
     change_ruled_unref(&c->ruled);
     change_timelines_fini(c);
     INVARIANT(pthread_mutex_destroy(&c->lock) == 0);
@@ -408,9 +430,8 @@ bool change_relays(struct change *c)
 static struct change_ruled *ruled_newest(struct change *c)
 {
     change_lock(c);
-    struct change_ruled *r = c->wanted != NULL ? change_ruled_new(c->wanted)
-                             : c->taking       ? change_ruled_ref(c->take.ruled)
-                                               : change_ruled_ref(c->ruled);
+    struct change_ruled *r =
+        change_ruled_ref(c->wanted_count > 0 ? c->wanted[c->wanted_count - 1].ruled : c->ruled);
     change_unlock(c);
     return r;
 }

@@ -86,8 +86,10 @@ void change_stop(struct change *c);
 void change_free(struct change **cp);
 
 /* Other rules for events from now on; NULL: none. They are in force when those before were asked
- * about all that came before. A reference is taken. Items of rules that are still there stay.
- * Thread: the loop's. */
+ * about all that came before. Rules that wait for that are taken over in their order, and none is
+ * left out: change_takes_job may have answered by them. Eight may wait. The newest beyond them wait
+ * for a place, and are for the events behind that. A reference is taken. Items of rules that are
+ * still there stay. Thread: the loop's. */
 void change_rules_take(struct change *c, struct rule_set *rules);
 /* Does what is due now (delays, backoffs), and returns when that is on disk. Pool thread. */
 void change_upkeep_all(struct change *c);
@@ -97,9 +99,10 @@ void change_upkeep_all(struct change *c);
 /* Does a rule relay PURGE of wikis' URLs? Then those are events of the stream CHANGE_PURGES. */
 #define CHANGE_PURGES "palimpsest.purge"
 bool change_relays(struct change *c);
-/* Does a rule have this event run as a job? Asked are the newest rules, also while they are still
- * taken over. Who has a job stored by the answer asks change_reloads before, and again behind that:
- * when rules were read anew meanwhile, they may be asked about the job in place of those. */
+/* Does a rule have this event run as a job? Asked are the newest rules that have a place in line,
+ * also while they are not in force yet. Who has a job stored by the answer asks change_reloads
+ * before, and again behind that: when rules were read anew meanwhile, they may be asked about the
+ * job in place of those. */
 unsigned change_reloads(struct change *c);
 bool change_takes_job(struct change *c, str stream, str domain, str bytes);
 /* Does a rule let caches keep pages (edge_ttl)? */

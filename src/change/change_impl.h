@@ -62,6 +62,14 @@ struct change_aside {
     err why;
 };
 
+/* ---- rules that are to be taken over ---- */
+
+enum { CHANGE_WANTED_MAX = 8 };
+struct change_wanted {
+    struct change_ruled *ruled;
+    uint64_t until; /* events up to here are for the rules before */
+};
+
 /* ---- the whole ---- */
 
 struct change {
@@ -88,12 +96,14 @@ struct change {
     bool lacking; /* one did not begin because its targets run as many as they take */
     size_t run_bytes;
     struct change_take take; /* under way */
-    struct rule_set *wanted; /* to be taken over next; NULL: none */
-    uint64_t take_until;     /* events up to here are for the rules before */
-    bool take_waits;         /* for the router, which is at work */
-    atomic_uint reloads;     /* how often rules were to be taken over */
-    bool taking;
-    bool ahead; /* the store has rules that are not in force yet */
+    /* To be taken over, one behind the other: each is asked about the events up to the next. */
+    struct change_wanted wanted[CHANGE_WANTED_MAX];
+    unsigned wanted_count;
+    struct rule_set *later; /* the newest, while there is no place for them; NULL: none */
+    bool take_waits;        /* for the router, which is at work */
+    atomic_uint reloads;    /* how many were wanted since the start */
+    bool taking;            /* the first that is wanted */
+    bool ahead;             /* the store has rules that are not in force yet */
     struct loop_job take_job;
     err take_why;
     bool waking; /* an update of due is under way */

@@ -30,7 +30,8 @@ static void router_fail(struct change *c, const char *what, err why)
     struct change_router *r = &c->router;
     change_failed(c, &c->fails_router, "change.router", what, why);
     r->again_at = mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS);
-    r->caught = c->take_until; /* what is left is for the rules to come */
+    if (c->wanted_count > 0)
+        r->caught = c->wanted[0].until; /* what is left is for the rules to come */
     change_arm(c, r->again_at);
 }
 
@@ -288,8 +289,8 @@ static bool must_write(struct change *c)
 static bool batch_is_stale(const struct change *c, const struct change_batch *b)
 {
     return b->ruled != c->ruled ||
-           (c->wanted != NULL && !b->is_replay && b->until == 0 && b->head.cursor > c->take_until &&
-            c->router.caught != c->take_until);
+           (c->wanted_count > 0 && !b->is_replay && b->until == 0 &&
+            b->head.cursor > c->wanted[0].until && c->router.caught != c->wanted[0].until);
 }
 
 static void router_was_read(struct loop_job *j, bool canceled)
@@ -344,8 +345,8 @@ static void router_begin(struct change *c, bool replay)
     *b = (struct change_batch){ .change = c, .head = r->head };
     if (replay && !replay_find(c, b))
         return;
-    if (!replay && c->wanted != NULL && r->caught != c->take_until)
-        b->until = c->take_until;
+    if (!replay && c->wanted_count > 0 && r->caught != c->wanted[0].until)
+        b->until = c->wanted[0].until;
     b->ruled = change_ruled_ref(c->ruled);
     b->event = change_event_take(b->ruled);
     arena_init(&b->arena, ROUTER_ARENA_BYTES_MAX);
@@ -401,7 +402,7 @@ void change_router_kick(struct change *c)
 bool change_router_ends(struct change *c)
 {
     struct change_router *r = &c->router;
-    bool ends = !c->begun || rule_set_count(c->ruled->set) == 0 || r->caught == c->take_until;
+    bool ends = !c->begun || rule_set_count(c->ruled->set) == 0 || r->caught == c->wanted[0].until;
     c->take_waits = ends && r->state != ROUTER_IDLE;
     if (!ends) {
         r->told = true;

@@ -63,8 +63,8 @@ struct change_router {
 };
 void change_router_open(struct change *c, const struct change_head *head);
 void change_router_kick(struct change *c); /* loop; under the lock */
-/* May other rules come into force, of which c->take_until says where these end? If not, all up to
- * there is routed first, and then change_take_begin is called. Loop; under the lock. */
+/* May the rules that are wanted next come into force? If not, all events up to those for them are
+ * routed first, and then change_take_begin is called. Loop; under the lock. */
 bool change_router_ends(struct change *c);
 
 #endif

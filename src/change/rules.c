@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAKE_US_MAX = 60 * 1000 * 1000 }; /* that taking rules over may take */
-
 /* ---- rules in force ---- */
 
 struct change_ruled *change_ruled_new(struct rule_set *set)
@@ -199,11 +197,10 @@ static bool any_in_force(const struct change_take *k)
     return false;
 }
 
-/* Where first rules begin: what came since they were to be taken over is for them. Numbers of the
- * log that are far before the clock are of a clock that was set back, and say nothing of that. */
+/* Where first rules begin: what came since they were to be taken over is for them. */
 static uint64_t log_end(const struct change_take *k)
 {
-    bool came_since = k->last > k->until && k->last - k->until <= TAKE_US_MAX;
+    bool came_since = k->until > 0 && k->last > k->until;
     return came_since ? k->until : k->last;
 }
 

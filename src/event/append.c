@@ -6,8 +6,9 @@
  * Invariants: 1. At most one update of requests is the engine's (flying). So whatever is decided is
  * decided after the ids of all before it are in the table, and the table needs no lock. 2. An id
  * enters the table when its event is decided, and is struck when the update fails or is decided
- * again. 3. text has its full size before the first row is put: the engine borrows from it until
- * done. */
+ * again. 3. An update reads the line (event_log_cut) once, after it took its requests in: so all of
+ * their events are behind the line, and numbers of a row follow on each other. 4. text has its full
+ * size before the first row is put: the engine borrows from it until done. */
 #include "event/append.h"
 #include "event/log_impl.h"
 
@@ -66,6 +67,23 @@ static err row_put_one(struct engine_txn *t, struct event_head *head, const stru
     return row_put(t, head, &row, e->bytes);
 }
 
+/* The head, from which the next number is taken. */
+static err head_begin(struct event_log *l, struct engine_txn *t, struct event_head *head)
+{
+    err why = event_head_get(engine_txn_view(t), head);
+    uint64_t line = atomic_load(&l->line);
+    if (why == ERR_OK && head->last < line)
+        head->last = line;
+    return why;
+}
+
+/* The numbers are given before their events are on disk: so no line is before those that are. */
+static err head_end(struct event_log *l, struct engine_txn *t, const struct event_head *head)
+{
+    (void)event_number_raise(&l->given, head->last); /* the greater one is of no use here */
+    return event_head_put(t, head);
+}
+
 /* ---- within an update ---- */
 
 err event_log_append(struct event_log *l, struct engine_txn *t, const struct event *events,
@@ -76,14 +94,14 @@ err event_log_append(struct event_log *l, struct engine_txn *t, const struct eve
     INVARIANT(count <= EVENT_APPEND_MAX);
     if (!events_fit(events, count))
         return ERR_LIMIT;
-    err why = event_head_get(engine_txn_view(t), &head);
+    err why = head_begin(l, t, &head);
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
         event_digest(events[i].stream, events[i].id, taken[i].digest);
         taken[i].before = false;
         taken[i].seq = number_take(t, &head);
         why = row_put_one(t, &head, &events[i], taken[i].digest);
     }
-    return why == ERR_OK && count > 0 ? event_head_put(t, &head) : why;
+    return why == ERR_OK && count > 0 ? head_end(l, t, &head) : why;
 }
 
 /* ---- the row of several ---- */
@@ -247,7 +265,7 @@ static err batch_decide(struct engine_txn *t, void *ctx)
     row_begin(b);
     event_batch_bound(l, engine_txn_now(t));
     mono now = clock_mono(l->clock);
-    err why = event_head_get(engine_txn_view(t), &head);
+    err why = head_begin(l, t, &head);
     const uint64_t last = head.last;
     for (struct event_append *a = b->decided; a != NULL && why == ERR_OK; a = a->next) {
         bool late = a->deadline.ns > 0 && now.ns >= a->deadline.ns;
@@ -257,7 +275,7 @@ static err batch_decide(struct engine_txn *t, void *ctx)
     }
     if (why == ERR_OK)
         why = row_end(b, t, &head);
-    return why == ERR_OK && head.last > last ? event_head_put(t, &head) : why;
+    return why == ERR_OK && head.last > last ? head_end(l, t, &head) : why;
 }
 
 /* ---- requests ---- */

@@ -56,6 +56,7 @@ err event_log_new(const struct event_log_opts *opts, struct event_log **out, str
     *l = (struct event_log){
         .magic = EVENT_LOG_MAGIC, .engine = opts->engine, .clock = opts->clock, .id = o.head.log
     };
+    atomic_init(&l->given, o.head.last);
     INVARIANT(pthread_mutex_init(&l->lock, NULL) == 0);
     event_log_limits(l, &opts->limits);
     event_batch_init(l);
@@ -112,6 +113,22 @@ void event_log_hush(struct event_log *l)
     INVARIANT(pthread_mutex_lock(&l->lock) == 0);
     l->hushed = true;
     INVARIANT(pthread_mutex_unlock(&l->lock) == 0);
+}
+
+uint64_t event_number_raise(_Atomic uint64_t *number, uint64_t to)
+{
+    uint64_t from = atomic_load(number);
+    while (from < to && !atomic_compare_exchange_weak(number, &from, to))
+        ;
+    return from < to ? to : from;
+}
+
+uint64_t event_log_cut(struct event_log *l)
+{
+    MAGIC_CHECK(l, EVENT_LOG_MAGIC);
+    uint64_t now_us = (uint64_t)(clock_store(l->clock).ns / NS_PER_US);
+    uint64_t given = atomic_load(&l->given);
+    return event_number_raise(&l->line, given > now_us ? given : now_us);
 }
 
 uint64_t event_log_behind(store_time at)

@@ -5,9 +5,9 @@
  * before it. Readers keep the number they have read up to, and ask for what is behind it.
  *   Events are rows of an engine. Whoever changes other rows of that engine appends the events that
  * tell of the change in the same update: neither is ever on disk without the other.
- *   A sequence number is the microsecond of the update, or one more than the last number. So
- * numbers rise over restarts and kills. They also rise over the restore of an older backup, because
- * the clock has gone on meanwhile: no reader takes new events for old ones.
+ *   A sequence number is the microsecond of the update, or one more than the last number or line
+ * (event_log_cut). So numbers rise over restarts and kills. They also rise over the restore of an
+ * older backup, because the clock has gone on meanwhile: no reader takes new events for old ones.
  *   An event may have an id, which its sender made. An event with the id and the stream of one that
  * the log took less than dedupe_ns ago is not appended again. The log keeps those ids in memory,
  * the newest ids_max at most, and finds them anew when it is opened.
@@ -69,6 +69,10 @@ struct event_follower {
 };
 /* EVENT_FOLLOWERS_MAX of them. Before anything is appended. */
 void event_log_follow(struct event_log *l, const struct event_follower *f);
+/* Draws a line between events, and returns its number. Each event that is on disk has a number up
+ * to that. Each event whose append begins from now on gets a greater number, whatever the clock
+ * says. Thread: any. */
+uint64_t event_log_cut(struct event_log *l);
 /* No follower is told any more. What was posted to their homes may still run. Thread: any. */
 void event_log_hush(struct event_log *l);
 /* Other limits from now on. Thread: any. */

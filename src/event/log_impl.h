@@ -42,6 +42,8 @@ struct event_log {
     uint64_t id;
     _Atomic int64_t retention_ns, dedupe_ns;
     _Atomic uint64_t bytes_max, ids_max;
+    _Atomic uint64_t given; /* the greatest number of an event, which may not be on disk */
+    _Atomic uint64_t line;  /* event_log_cut: no event gets a number up to it any more */
     struct event_telling tellings[EVENT_FOLLOWERS_MAX];
     unsigned tellings_count;
     pthread_mutex_t lock; /* of hushed */
@@ -49,6 +51,10 @@ struct event_log {
     struct event_batch batch;
 };
 #define EVENT_LOG_MAGIC 0xe7e27109u
+
+/* ---- log.c ---- */
+/* Sets it to the greater of the two, and returns that. */
+uint64_t event_number_raise(_Atomic uint64_t *number, uint64_t to);
 
 /* ---- append.c ---- */
 void event_batch_init(struct event_log *l);

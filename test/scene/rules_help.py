@@ -1,8 +1,7 @@
 """What the scenes of rules under faults share: configurations, events, and figures of rules."""
 import json
 
-from harness import eq
-
+from harness import SceneError, eq, wait_until
 
 
 def soon(more):
@@ -37,3 +36,26 @@ def items_of(server, rule, **chosen):
                          body={'rule': rule, 'limit': 1000, **chosen})
     eq(answer.status, 200, answer.body)
     return answer.body['items']
+
+
+def _unrun(server, stream, ids):
+    """What a server says of events that were not run: of each, of the router and its rules, in figures."""
+    def told(one):
+        return server.json('POST', '/v1/admin.change.explain', body={'id': one, 'stream': stream}).body
+    figures = [line for line in server.request('GET', '/metrics').body.decode().splitlines()
+               if line.startswith(('palimpsest_change_', 'palimpsest_event')) and not line.endswith(' 0')]
+    return '\n'.join([f'{len(ids)} were not run:', *(f'{one}: {told(one)}' for one in sorted(ids)[:20]),
+                      json.dumps(server.json('GET', '/v1/admin.change').body), *figures])
+
+
+def wait_run(server, sink, stream, ids, timeout=60):
+    """Each of these events, by its meta.id, comes to the sink; or the scene fails with what is known of those that do not."""
+    missing = set(ids)
+
+    def came():
+        missing.difference_update(one['meta']['id'] for one in sink.events())
+        return not missing
+    try:
+        wait_until(came, 'each is run', timeout=timeout, pause=0.5)
+    except SceneError as error:
+        raise SceneError(f'{error}: {_unrun(server, stream, missing)}') from error

@@ -16,7 +16,7 @@ from change_help import (Client, figure, purge_connection, rule_comes_to, rule_o
 from cli import Client as Cli
 from harness import Server, check, eq, free_port, main, memory_of, scene, wait_until
 from reload_help import Reloaded
-from rules_help import configured, event, hook, items_of, soon, steer
+from rules_help import configured, event, hook, items_of, soon, steer, wait_run
 from sink_help import Sink
 
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -422,7 +422,7 @@ def a_job_that_was_answered_is_run_whatever_is_reloaded(binary):
                     one.result()
             served.reload(configured({'jobs': jobs}))
             check(taken and refused, (len(taken), len(refused)))
-            wait_until(lambda: set(taken) <= {one['meta']['id'] for one in sink.events()}, 'each is run', timeout=60, pause=0.5)
+            wait_run(served.server, sink, 'mediawiki.job.x', taken)
 
 
 if __name__ == '__main__':

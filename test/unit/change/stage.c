@@ -392,7 +392,7 @@ void stage_close(struct stage *s)
 
 static bool is_taken(struct stage *s)
 {
-    return !s->change->taking && s->change->wanted == NULL;
+    return !s->change->taking && s->change->wanted_count == 0;
 }
 
 void stage_want(struct stage *s, const char *rules)

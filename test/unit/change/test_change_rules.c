@@ -146,7 +146,7 @@ static void a_rule_that_was_forgotten_and_is_back_can_be_paused(void **state)
 
 static bool is_taken(struct stage *s)
 {
-    return !s->change->taking && s->change->wanted == NULL;
+    return !s->change->taking && s->change->wanted_count == 0;
 }
 
 /* Its sender was told that it is taken, and the rule was in force then: also when the router, or
@@ -194,6 +194,117 @@ static void a_rule_that_comes_is_asked_about_what_is_told_then(void **state)
         assert_int_equal(stage_seen(&s), 3); /* A and B for one, B for the other */
         stage_close(&s);
     }
+}
+
+/* Rules were read twice more before the first ones were in force. Who told something in between was
+ * told what the ones in between say. */
+static void rules_that_others_follow_at_once_are_asked_about_what_came_between(void **state)
+{
+    (void)state;
+    static const char *const firsts[] = { NULL, "rules:\n" OTHER };
+    for (unsigned i = 0; i < COUNT_OF(firsts); i++) {
+        struct stage s;
+        stage_open(&s, firsts[i]);
+        change_start(s.change);
+        stage_calm(&s);
+        stage_hold(&s, STAGE_TAKEN);
+        stage_want(&s, "rules:\n" THIRD);
+        stage_until_held(&s);
+        stage_want(&s, ONE);
+        (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+        stage_want(&s, NULL);
+        stage_let_go(&s);
+        stage_until(&s, is_taken);
+        stage_take(&s, ONE);
+        stage_calm(&s);
+        assert_int_equal(stage_seen(&s), 1);
+        assert_string_equal(s.paths[0], "/A");
+        stage_close(&s);
+    }
+}
+
+/* However often rules are read before the first are in force: each event is for those that were the
+ * newest in line then. */
+static void rules_wait_in_line_and_the_rest_for_a_place(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "rules:\n" OTHER);
+    change_start(s.change);
+    stage_calm(&s);
+    stage_hold(&s, STAGE_TAKEN);
+    unsigned before = change_reloads(s.change);
+    for (unsigned i = 0; i < 3 * CHANGE_WANTED_MAX; i++) {
+        stage_want(&s, i % 2 == 0 ? ONE : "rules:\n" OTHER);
+        (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+        assert_int_equal(change_reloads(s.change) - before,
+                         i < CHANGE_WANTED_MAX ? i + 1 : CHANGE_WANTED_MAX);
+    }
+    stage_until_held(&s);
+    stage_want(&s, BOTH);
+    stage_let_go(&s);
+    stage_until(&s, is_taken);
+    assert_int_equal(change_reloads(s.change) - before, CHANGE_WANTED_MAX + 1);
+    (void)stage_tell(&s, "d", "B");
+    stage_calm(&s);
+    unsigned hooked = 0, others = 0, last = 0;
+    for (unsigned i = 0; i < stage_seen(&s); i++) {
+        hooked += strcmp(s.paths[i], "/A") == 0;
+        others += strcmp(s.paths[i], "/other/A") == 0;
+        last += s.paths[i][strlen(s.paths[i]) - 1] == 'B';
+    }
+    assert_int_equal(hooked, CHANGE_WANTED_MAX / 2);
+    assert_int_equal(others, 3 * CHANGE_WANTED_MAX - CHANGE_WANTED_MAX / 2);
+    assert_int_equal(last, 2);
+    stage_close(&s);
+}
+
+/* An update may have looked at the clock before it took the event in; or the clock was set back. */
+static void what_is_told_behind_a_reload_is_for_the_new_rules_whatever_the_time(void **state)
+{
+    (void)state;
+    static const int64_t back_ns[] = { NS_PER_US, NS_PER_S };
+    for (unsigned i = 0; i < COUNT_OF(back_ns); i++) {
+        struct stage s;
+        stage_open(&s, "rules:\n" OTHER);
+        change_start(s.change);
+        stage_calm(&s);
+        fake_clock_advance(&s.clock, 10 * NS_PER_S);
+        stage_hold(&s, STAGE_READ);
+        stage_want(&s, ONE);
+        stage_until_held(&s);
+        fake_clock_advance(&s.clock, -back_ns[i]);
+        (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+        stage_let_go(&s);
+        stage_until(&s, is_taken);
+        stage_calm(&s);
+        assert_int_equal(stage_seen(&s), 1);
+        assert_string_equal(s.paths[0], "/A");
+        stage_close(&s);
+    }
+}
+
+/* Numbers of many events at once, or behind a clock that was set back, are ahead of the clock. */
+static void what_was_told_before_a_reload_is_for_the_old_rules_whatever_the_time(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_open(&s, "rules:\n" OTHER);
+    change_start(s.change);
+    fake_clock_advance(&s.clock, 10 * NS_PER_S);
+    (void)stage_tell(&s, "d", "A"); /* their numbers are of no use */
+    stage_calm(&s);
+    stage_hold(&s, STAGE_READ);
+    fake_clock_advance(&s.clock, -NS_PER_S);
+    (void)stage_tell(&s, "d", "B");
+    stage_until_held(&s);
+    stage_want(&s, ONE);
+    stage_let_go(&s);
+    stage_until(&s, is_taken);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), 2);
+    assert_true(strcmp(s.paths[0], "/other/B") == 0 || strcmp(s.paths[1], "/other/B") == 0);
+    stage_close(&s);
 }
 
 /* Each event is for one of the two: none for both, and none for nobody. */
@@ -271,6 +382,10 @@ int main(void)
         cmocka_unit_test(a_rule_that_was_forgotten_and_is_back_can_be_paused),
         cmocka_unit_test(a_rule_that_goes_is_asked_about_what_was_told_before),
         cmocka_unit_test(a_rule_that_comes_is_asked_about_what_is_told_then),
+        cmocka_unit_test(rules_that_others_follow_at_once_are_asked_about_what_came_between),
+        cmocka_unit_test(rules_wait_in_line_and_the_rest_for_a_place),
+        cmocka_unit_test(what_is_told_behind_a_reload_is_for_the_new_rules_whatever_the_time),
+        cmocka_unit_test(what_was_told_before_a_reload_is_for_the_old_rules_whatever_the_time),
         cmocka_unit_test(a_rule_with_another_name_goes_on_where_the_first_one_ends),
         cmocka_unit_test(a_rule_with_another_name_goes_on_behind_a_restart),
         cmocka_unit_test(rules_do_not_wait_for_items_that_cannot_be_written),

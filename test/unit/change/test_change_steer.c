@@ -150,7 +150,7 @@ static void who_steers_while_the_server_goes_down_is_answered(void **state)
 
 static bool is_taken(struct stage *s)
 {
-    return !s->change->taking && s->change->wanted == NULL;
+    return !s->change->taking && s->change->wanted_count == 0;
 }
 
 /* The store has taken those rules over; here they are not in force yet. */

@@ -227,6 +227,31 @@ static void numbers_are_microseconds_and_rise(void **state)
     assert_int_equal(event_log_behind(STORE_TIME_ZERO), 0);
 }
 
+/* Whatever the clock says; and many events at once have numbers ahead of it. */
+static void a_line_lies_behind_what_is_stored_and_before_what_comes(void **state)
+{
+    struct stage *s = *state;
+    struct event_taken taken[3];
+    const struct event three[] = { event_of("a", "", "1"), event_of("a", "", "2"),
+                                   event_of("a", "", "3") };
+    assert_int_equal(append(s, three, 3, taken), ERR_OK);
+    assert_int_equal(event_log_cut(s->log), taken[2].seq);
+    advance(s, 10 * NS_PER_US);
+    uint64_t cut = event_log_cut(s->log);
+    assert_int_equal(cut, taken[0].seq + 10);
+    advance(s, -9 * NS_PER_US);
+    assert_int_equal(event_log_cut(s->log), cut);
+    assert_int_equal(append(s, three, 3, taken), ERR_OK);
+    assert_int_equal(taken[0].seq, cut + 1);
+    assert_int_equal(taken[2].seq, cut + 3);
+    event_log_free(&s->log);
+    stage_open(s);
+    assert_int_equal(event_log_cut(s->log), cut + 3);
+    (void)read_behind(s, cut);
+    assert_int_equal(s->seen_count, 3);
+    check(s);
+}
+
 static void a_log_goes_on_where_it_was(void **state)
 {
     struct stage *s = *state;
@@ -657,6 +682,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_event_keeps_its_hops_beside_its_bytes, stage_begin,
                                         stage_end),
         cmocka_unit_test_setup_teardown(numbers_are_microseconds_and_rise, stage_begin, stage_end),
+        cmocka_unit_test_setup_teardown(a_line_lies_behind_what_is_stored_and_before_what_comes,
+                                        stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(a_log_goes_on_where_it_was, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(an_id_counts_once_in_its_stream, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(ids_are_known_after_a_restart, stage_begin, stage_end),
