@@ -61,8 +61,10 @@ static void reading_take(void *ctx, const struct event_seen *e, str bytes)
     struct router_reading *g = ctx;
     struct change_batch *b = g->batch;
     missed_count(b, g->read);
-    b->past |= b->until != 0 && e->seq > b->until;
     if (b->past || b->full || g->why != ERR_OK || (b->is_replay && e->seq > b->replay_until))
+        return;
+    b->past = b->until != 0 && e->seq > b->until; /* and not full: all up to there was taken */
+    if (b->past)
         return;
     g->why = change_route_event(b, e, bytes);
     if (g->why != ERR_OK)

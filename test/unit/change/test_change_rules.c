@@ -259,6 +259,34 @@ static void rules_wait_in_line_and_the_rest_for_a_place(void **state)
     stage_close(&s);
 }
 
+/* More than the router takes in two turns; and the second one reads what is told behind the reload,
+ * too. */
+static void a_rule_that_goes_is_asked_about_all_that_was_told_before(void **state)
+{
+    (void)state;
+    enum { TOLD = 1200 };
+    struct stage s;
+    stage_open(&s, ONE);
+    change_start(s.change);
+    stage_calm(&s);
+    stage_hold(&s, STAGE_READ);
+    for (unsigned i = 0; i < TOLD; i++)
+        (void)stage_tell(&s, "d", "A"); /* its number is of no use */
+    stage_until_held(&s);
+    stage_want(&s, "rules:\n" OTHER);
+    (void)stage_tell(&s, "d", "B");
+    stage_let_go(&s);
+    stage_until(&s, is_taken);
+    stage_take(&s, BOTH);
+    stage_calm(&s);
+    assert_int_equal(stage_seen(&s), TOLD + 1);
+    unsigned asked = 0;
+    for (unsigned i = 0; i < TOLD + 1; i++)
+        asked += strcmp(s.paths[i], "/A") == 0;
+    assert_int_equal(asked, TOLD);
+    stage_close(&s);
+}
+
 /* An update may have looked at the clock before it took the event in; or the clock was set back. */
 static void what_is_told_behind_a_reload_is_for_the_new_rules_whatever_the_time(void **state)
 {
@@ -382,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_rule_that_was_forgotten_and_is_back_can_be_paused),
         cmocka_unit_test(a_rule_that_goes_is_asked_about_what_was_told_before),
         cmocka_unit_test(a_rule_that_comes_is_asked_about_what_is_told_then),
+        cmocka_unit_test(a_rule_that_goes_is_asked_about_all_that_was_told_before),
         cmocka_unit_test(rules_that_others_follow_at_once_are_asked_about_what_came_between),
         cmocka_unit_test(rules_wait_in_line_and_the_rest_for_a_place),
         cmocka_unit_test(what_is_told_behind_a_reload_is_for_the_new_rules_whatever_the_time),
