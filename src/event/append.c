@@ -20,6 +20,7 @@ enum {
     ROW_TEXT_BYTES = 64 << 10,         /* of one row, before its digests */
     BATCH_BYTES = 1 << 20,             /* an update takes no more requests beyond */
     TEXT_KEPT_BYTES = 2 * BATCH_BYTES, /* for the next update */
+    FORGOTTEN_BYTES = 16 << 20,        /* a million ids; of more that are refused some count */
 };
 
 static bool event_fits(const struct event *e)
@@ -163,6 +164,7 @@ void event_batch_init(struct event_log *l)
     INVARIANT(pthread_mutex_init(&l->batch.lock, NULL) == 0);
     INVARIANT(pthread_cond_init(&l->batch.landed, NULL) == 0);
     l->batch.ids = event_ids_new();
+    buf_init(&l->batch.forgotten, FORGOTTEN_BYTES);
 }
 
 void event_batch_fini(struct event_log *l)
@@ -176,6 +178,7 @@ void event_batch_fini(struct event_log *l)
     INVARIANT(pthread_cond_destroy(&b->landed) == 0);
     INVARIANT(pthread_mutex_destroy(&b->lock) == 0);
     event_ids_free(&b->ids);
+    buf_fini(&b->forgotten);
     free(b->text);
 }
 
@@ -200,12 +203,38 @@ static size_t append_bytes(const struct event_append *a)
     return bytes;
 }
 
+/* Under the lock, by who decides. */
+static void ids_forget(struct event_batch *b)
+{
+    for (size_t at = 0; at < b->forgotten.n; at += EVENT_DIGEST_BYTES) {
+        const unsigned char *digest = (const unsigned char *)b->forgotten.p + at;
+        uint64_t seq = event_ids_find(b->ids, digest);
+        if (seq > 0)
+            event_ids_strike(b->ids, digest, seq);
+    }
+    buf_clear(&b->forgotten);
+}
+
+void event_log_forget(struct event_log *l, str stream, str id)
+{
+    struct event_batch *b = &l->batch;
+    unsigned char digest[EVENT_DIGEST_BYTES];
+    MAGIC_CHECK(l, EVENT_LOG_MAGIC);
+    event_digest(stream, id, digest);
+    if (!event_has_id(digest))
+        return;
+    INVARIANT(pthread_mutex_lock(&b->lock) == 0);
+    buf_put(&b->forgotten, (str){ .p = (const char *)digest, .n = sizeof digest });
+    INVARIANT(pthread_mutex_unlock(&b->lock) == 0);
+}
+
 /* The first ones that wait are decided now. */
 static void batch_take(struct event_batch *b)
 {
     size_t bytes = 0;
     unsigned events = 0;
     INVARIANT(pthread_mutex_lock(&b->lock) == 0);
+    ids_forget(b);
     struct event_append **link = &b->first;
     while (*link != NULL && (link == &b->first || (bytes < BATCH_BYTES &&
                                                    events + (*link)->count <= EVENT_APPEND_MAX))) {

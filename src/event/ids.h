@@ -24,7 +24,7 @@ uint64_t event_ids_find(const struct event_ids *i, const unsigned char digest[EV
 /* seq: greater than all before. */
 void event_ids_put(struct event_ids *i, const unsigned char digest[EVENT_DIGEST_BYTES],
                    uint64_t seq);
-/* It was put in, and is not to count: the event was not stored. */
+/* It was put in, and is not to count: the event was not stored, or is to be stored once more. */
 void event_ids_strike(struct event_ids *i, const unsigned char digest[EVENT_DIGEST_BYTES],
                       uint64_t seq);
 

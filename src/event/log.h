@@ -114,6 +114,9 @@ struct event_append {
 /* done gets ERR_OK: they are on disk. Else nothing was appended: ERR_LIMIT (a name or an event is
  * too long, or too much waits), ERR_TIMEOUT, ERR_FULL, ERR_SHUTDOWN, ERR_CORRUPT, ERR_IO. */
 void event_append_start(struct event_append *a);
+/* Its sender was told that an event with that id was not taken, although it is on disk: so one that
+ * is sent again is appended again. Not behind a restart: then the id counts. Thread: any. */
+void event_log_forget(struct event_log *l, str stream, str id);
 
 /* ---- reading ---- */
 

@@ -16,11 +16,12 @@ struct event_telling {
 
 /* Requests to append. Those that wait become one update, as soon as the one before is on disk. */
 struct event_batch {
-    pthread_mutex_t lock;  /* of the next four */
+    pthread_mutex_t lock;  /* of the next five */
     pthread_cond_t landed; /* it is not flying */
     struct event_append *first, *last;
     unsigned waiting;
-    bool flying; /* the update is the engine's */
+    bool flying;          /* the update is the engine's */
+    struct buf forgotten; /* digests: they leave the table before the next update is decided */
     /* Of the update that is decided: the committer's. */
     struct engine_update update;
     struct event_append *decided;

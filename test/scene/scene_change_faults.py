@@ -394,20 +394,24 @@ def patterns_that_take_long_hold_up_no_effect_and_no_end(binary):
 
 @scene
 def a_job_that_was_answered_is_run_whatever_is_reloaded(binary):
-    """Its rule comes and goes while jobs arrive: what the server says it has taken is run once the rule is there again."""
+    """Its rule comes and goes while jobs arrive: what the server says it has taken is run once the rule is there again.
+    So are those that it refused, when they are sent again."""
     with Sink() as sink:
         jobs = {"match": {"stream": "mediawiki.job.*"}, "effect": "job",
                 "targets": [sink.url + "/run"], "concurrency": 64}
         with Reloaded(binary, configured({'jobs': jobs})) as served:
             over, taken, refused = threading.Event(), [], []
 
+            def post(name):
+                return served.server.json('POST', '/v1/events', body={
+                    'meta': {'stream': 'mediawiki.job.x', 'domain': 'localhost', 'id': name}, 'type': 'x', 'database': 'd'})
+
             def send(worker):
                 for n in itertools.count():
                     if over.is_set():
                         return
                     name = f'{worker}-{n}'
-                    answer = served.server.json('POST', '/v1/events', body={
-                        'meta': {'stream': 'mediawiki.job.x', 'domain': 'localhost', 'id': name}, 'type': 'x', 'database': 'd'})
+                    answer = post(name)
                     check(answer.status in (201, 400), answer.body)
                     (taken if answer.status == 201 else refused).append(name)
 
@@ -422,7 +426,9 @@ def a_job_that_was_answered_is_run_whatever_is_reloaded(binary):
                     one.result()
             served.reload(configured({'jobs': jobs}))
             check(taken and refused, (len(taken), len(refused)))
-            wait_run(served.server, sink, 'mediawiki.job.x', taken)
+            for name in refused:
+                eq(post(name).status, 201)
+            wait_run(served.server, sink, 'mediawiki.job.x', taken + refused)
 
 
 if __name__ == '__main__':

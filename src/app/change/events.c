@@ -413,6 +413,7 @@ static void jobs_recheck(struct pooled *p)
         if (takes && once)
             continue;
         e->by[EVENT_JOB]--;
+        event_log_forget(e->app->events, job->stream, job->id);
         event_refuse(e, job->bytes, takes ? JOB_BETWEEN : JOB_UNWANTED);
     }
 }

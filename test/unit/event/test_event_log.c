@@ -363,6 +363,23 @@ static void what_was_not_stored_is_not_repeated(void **state)
     assert_int_equal(s->seen_count, 1);
 }
 
+static void what_was_refused_is_appended_when_it_is_sent_again(void **state)
+{
+    struct stage *s = *state;
+    uint64_t first = append_one(s, "a", "x", "one").seq;
+    (void)append_one(s, "a", "y", "two");
+    event_log_forget(s->log, STR("a"), STR("x"));
+    event_log_forget(s->log, STR("a"), STR("unknown"));
+    event_log_forget(s->log, STR("a"), STR(""));
+    assert_true(append_one(s, "a", "y", "two").before);
+    struct event_taken again = append_one(s, "a", "x", "one");
+    assert_true(!again.before && again.seq > first);
+    again = append_one(s, "a", "x", "one");
+    assert_true(again.before && again.seq > first);
+    (void)read_behind(s, 0);
+    assert_int_equal(s->seen_count, 3);
+}
+
 static void old_events_are_removed(void **state)
 {
     struct stage *s = *state;
@@ -692,6 +709,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_not_stored_is_not_repeated, stage_begin,
                                         stage_end),
         cmocka_unit_test_setup_teardown(an_event_is_found_by_its_id, stage_begin, stage_end),
+        cmocka_unit_test_setup_teardown(what_was_refused_is_appended_when_it_is_sent_again,
+                                        stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(old_events_are_removed, stage_begin, stage_end),
         cmocka_unit_test_setup_teardown(the_oldest_go_when_all_are_too_large, stage_begin,
                                         stage_end),
