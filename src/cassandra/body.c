@@ -1,0 +1,94 @@
+/* body.c - the bytes of one content, put together of its chunks and held to its sum. A replica that
+ * was away has not all of them: then a quorum is asked. */
+#include "cassandra/titles_impl.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+struct body {
+    struct titles *titles;
+    struct titles_body *body;
+    struct cql_request request;
+    struct cql_part part;
+    struct cql_values values;
+    char *bytes;
+    size_t all, seen;
+};
+
+static err chunk_take(struct body *b, const struct cql_cell *cells)
+{
+    int64_t chunk;
+    str bytes;
+    if (!cql_get_i64(&cells[0], &chunk) || !cql_get_bytes(&cells[1], &bytes))
+        return ERR_CORRUPT;
+    if (chunk < 0 || (uint64_t)chunk * TITLES_CHUNK_BYTES != b->seen || bytes.n > b->all - b->seen)
+        return ERR_NOT_FOUND; /* one is missing before it */
+    if (bytes.n > 0)
+        memcpy(b->bytes + b->seen, bytes.p, bytes.n);
+    b->seen += bytes.n;
+    return ERR_OK;
+}
+
+static err chunks_take(struct body *b)
+{
+    struct cql_rows rows = b->request.out.rows;
+    struct cql_cell cells[2];
+    unsigned count = 0;
+    err e = ERR_OK;
+    b->seen = 0;
+    for (; e == ERR_OK && cql_rows_next(&rows, cells); count++)
+        e = chunk_take(b, cells);
+    if (e == ERR_OK && rows.rest.failed)
+        e = ERR_CORRUPT;
+    if (e == ERR_OK && (count == 0 || b->seen < b->all))
+        e = ERR_NOT_FOUND;
+    if (e == ERR_OK && XXH3_64bits(b->bytes, b->all) != b->body->content->sum)
+        e = ERR_CORRUPT;
+    return e;
+}
+
+static void body_done(struct cql_request *q)
+{
+    struct body *b = CONTAINER_OF(q, struct body, request);
+    struct titles_body *out = b->body;
+    err e = q->out.why;
+    bool one = q->params.consistency == CQL_LOCAL_ONE;
+    out->note = q->out.note;
+    if (e == ERR_OK)
+        e = chunks_take(b);
+    cql_outcome_fini(&q->out);
+    if (one && e != ERR_OK && e != ERR_SHUTDOWN && !store_call_canceled(&out->call)) {
+        q->params.consistency = CQL_LOCAL_QUORUM;
+        cql_start(b->titles->client, q);
+        return;
+    }
+    cql_values_fini(&b->values);
+    if (e == ERR_OK)
+        out->bytes = (str){ .p = b->bytes, .n = b->all };
+    out->call.why = e;
+    out->call.done(&out->call);
+}
+
+enum store_start titles_body(struct titles *t, struct titles_body *out)
+{
+    MAGIC_CHECK(t, TITLES_MAGIC);
+    size_t all = (size_t)out->content->headers_bytes + out->content->stored_bytes;
+    struct body *b = arena_alloc(out->arena, sizeof *b);
+    char *bytes = arena_alloc(out->arena, all + 1);
+    if (b == NULL || bytes == NULL)
+        return store_call_done(&out->call, ERR_LIMIT);
+    *b = (struct body){ .titles = t, .body = out, .bytes = bytes, .all = all };
+    cql_values_init(&b->values, TITLES_KEY_BYTES_MAX + 256);
+    titles_put_key(&b->values, &out->key);
+    cql_put_bytes(&b->values, str_of(out->content->name));
+    cql_put_i64(&b->values, (int64_t)out->name.rev);
+    titles_put_tid(&b->values, out->name.tid);
+    cql_put_bytes(&b->values, (str){ .p = (const char *)out->digest, .n = PAGE_DIGEST_BYTES });
+    b->part = (struct cql_part){ .statement = t->statements[TITLES_BODY], .values = &b->values };
+    b->request = titles_request(t, &out->call, body_done);
+    b->request.parts = &b->part;
+    b->request.params.consistency = CQL_LOCAL_ONE;
+    b->request.speculative = true;
+    cql_start(t->client, &b->request);
+    return STORE_LATER;
+}

@@ -1,0 +1,154 @@
+/* titles.c - the statements, and what their values have in common.
+ *
+ * Columns: kind 0 for what is no put, 1 for puts, so that the few of the former come first, and the
+ * newest put right behind them. A tid is a blob of TID_KEY_BYTES, whose order is tid_cmp: as a
+ * timeuuid it would be ordered otherwise within one tick. */
+#include "cassandra/titles_impl.h"
+
+#include "title/row.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_BYTES_MAX = 512 };
+
+#define KEY "bucket = ? AND domain = ? AND title = ?"
+
+/* The keyspace stands between the two. */
+static const struct {
+    const char *name, *before, *behind, *takes, *gives;
+} rows[TITLES_STATEMENTS] = {
+    [TITLES_FACTS] = { "title.facts", "SELECT fact FROM ", ".title WHERE " KEY, "text, text, text",
+                       "blob" },
+    [TITLES_FACT_PUT] = { "title.fact_put", "INSERT INTO ",
+                          ".title (bucket, domain, title, kind, rev, tid, at, n, "
+                          "srv, fact) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                          "text, text, text, tinyint, bigint, blob, bigint, int, int, blob", "" },
+    [TITLES_FACT_DELETE] = { "title.fact_delete", "DELETE FROM ",
+                             ".title WHERE " KEY " AND kind = ? AND rev = ? AND "
+                             "tid = ? AND at = ? AND n = ? AND srv = ?",
+                             "text, text, text, tinyint, bigint, blob, bigint, int, int", "" },
+    [TITLES_BODY] = { "body.get", "SELECT chunk, bytes FROM ",
+                      ".body WHERE " KEY " AND content = ? AND "
+                      "rev = ? AND tid = ? AND digest = ?",
+                      "text, text, text, text, bigint, blob, blob", "int, blob" },
+    [TITLES_BODY_PUT] = { "body.put", "INSERT INTO ",
+                          ".body (bucket, domain, title, content, rev, tid, digest, "
+                          "chunk, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                          "text, text, text, text, bigint, blob, blob, int, blob", "" },
+    [TITLES_BODY_CULL] = { "body.cull", "DELETE FROM ",
+                           ".body WHERE " KEY " AND content = ? AND "
+                           "(rev, tid) >= (?, ?) AND (rev, tid) <= (?, ?)",
+                           "text, text, text, text, bigint, blob, bigint, blob", "" },
+};
+
+static bool keyspace_is_fine(const char *keyspace)
+{
+    size_t n = strlen(keyspace);
+    bool fine = n > 0 && n <= TITLES_KEYSPACE_BYTES_MAX && isalpha((unsigned char)keyspace[0]);
+    for (size_t i = 0; fine && i < n; i++)
+        fine = islower((unsigned char)keyspace[i]) || isdigit((unsigned char)keyspace[i]) ||
+               keyspace[i] == '_';
+    return fine;
+}
+
+static bool statement_add(struct titles *t, unsigned i, const char *keyspace, struct err_note *note)
+{
+    t->texts[i] = malloc(TEXT_BYTES_MAX);
+    INVARIANT(t->texts[i] != NULL);
+    int n =
+        snprintf(t->texts[i], TEXT_BYTES_MAX, "%s%s%s", rows[i].before, keyspace, rows[i].behind);
+    INVARIANT(n > 0 && n < TEXT_BYTES_MAX);
+    const struct cql_statement_opts o = { .name = rows[i].name,
+                                          .text = t->texts[i],
+                                          .takes = rows[i].takes,
+                                          .gives = rows[i].gives,
+                                          .idempotent = true };
+    t->statements[i] = cql_statement_new(t->client, &o, note);
+    return t->statements[i] != NULL;
+}
+
+struct titles *titles_new(struct cql *client, const char *keyspace, struct clock *clock,
+                          struct err_note *note)
+{
+    if (!keyspace_is_fine(keyspace)) {
+        err_note_set(note,
+                     "a keyspace is a letter, then letters, digits and '_', all small, at "
+                     "most %d",
+                     TITLES_KEYSPACE_BYTES_MAX);
+        return NULL;
+    }
+    struct titles *t = calloc(1, sizeof *t);
+    INVARIANT(t != NULL);
+    *t = (struct titles){ .magic = TITLES_MAGIC, .client = client, .clock = clock };
+    for (unsigned i = 0; i < TITLES_STATEMENTS; i++)
+        if (!statement_add(t, i, keyspace, note)) {
+            titles_free(&t);
+            return NULL;
+        }
+    return t;
+}
+
+void titles_free(struct titles **tp)
+{
+    struct titles *t = *tp;
+    *tp = NULL;
+    if (t == NULL)
+        return;
+    MAGIC_CHECK(t, TITLES_MAGIC);
+    for (unsigned i = 0; i < TITLES_STATEMENTS; i++)
+        free(t->texts[i]);
+    t->magic = 0;
+    free(t);
+}
+
+/* ---- values ---- */
+
+void titles_put_key(struct cql_values *v, const struct titles_key *k)
+{
+    cql_put_bytes(v, k->bucket);
+    cql_put_bytes(v, k->domain);
+    cql_put_bytes(v, k->title);
+}
+
+void titles_put_tid(struct cql_values *v, struct tid tid)
+{
+    unsigned char key[TID_KEY_BYTES];
+    tid_key(tid, key);
+    cql_put_bytes(v, (str){ .p = (const char *)key, .n = sizeof key });
+}
+
+void titles_put_fact_name(struct cql_values *v, const struct fact *f)
+{
+    cql_put_i8(v, f->what == FACT_PUT);
+    cql_put_i64(v, (int64_t)f->name.rev);
+    titles_put_tid(v, f->name.tid);
+    cql_put_i64(v, fact_arrived(f).ns);
+    cql_put_i32(v, (int32_t)f->n);
+    cql_put_i32(v, (int32_t)f->srv);
+}
+
+int64_t titles_write_us(store_time at)
+{
+    return at.ns / NS_PER_US;
+}
+
+int64_t titles_delete_us(store_time at)
+{
+    return (at.ns + 1) / NS_PER_US - 1;
+}
+
+struct cql_request titles_request(const struct titles *t, const struct store_call *call,
+                                  void (*done)(struct cql_request *q))
+{
+    struct cql_request q = { .way = CQL_WAY_EXECUTE, .parts_count = 1, .home = call->home };
+    q.params.consistency = CQL_LOCAL_QUORUM;
+    q.params.timestamp_us = CQL_NO_TIMESTAMP;
+    q.params.now_s = CQL_NO_NOW;
+    q.deadline =
+        call->deadline.ns != 0 ? call->deadline : mono_add_ms(clock_mono(t->clock), TITLES_WAIT_MS);
+    q.done = done;
+    return q;
+}

@@ -1,0 +1,40 @@
+/* titles_impl.h - what the files of titles.h share. Private to this folder. */
+#ifndef CASSANDRA_TITLES_IMPL_H
+#define CASSANDRA_TITLES_IMPL_H
+
+#include "cassandra/titles.h"
+#include "cql/cql.h"
+
+enum titles_statement {
+    TITLES_FACTS,
+    TITLES_FACT_PUT,
+    TITLES_FACT_DELETE,
+    TITLES_BODY,
+    TITLES_BODY_PUT,
+    TITLES_BODY_CULL,
+    TITLES_STATEMENTS
+};
+enum { TITLES_KEY_BYTES_MAX = 2048, TITLES_WAIT_MS = 10000 };
+
+struct titles {
+    uint32_t magic;
+    struct cql *client;
+    struct clock *clock;
+    char *texts[TITLES_STATEMENTS];
+    const struct cql_statement *statements[TITLES_STATEMENTS];
+};
+#define TITLES_MAGIC 0xca557171u
+
+/* Puts bucket, domain, title: the partition key, with which every statement begins or ends. */
+void titles_put_key(struct cql_values *v, const struct titles_key *k);
+/* kind, rev, tid, at, n, srv: the name of a fact's row. */
+void titles_put_fact_name(struct cql_values *v, const struct fact *f);
+void titles_put_tid(struct cql_values *v, struct tid tid);
+/* Of writes: the microsecond of an instant; of deletions: the last one that ended by then. */
+int64_t titles_write_us(store_time at);
+int64_t titles_delete_us(store_time at);
+/* A request of these parts, which done ends. deadline: the call's, or TITLES_WAIT_MS from now. */
+struct cql_request titles_request(const struct titles *t, const struct store_call *call,
+                                  void (*done)(struct cql_request *q));
+
+#endif
