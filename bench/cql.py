@@ -52,6 +52,7 @@ WARM_ROUNDS, WARM_REQUESTS, WARM_BYTES = 4, 20000, 1024
 FEWER = {1: 10, 16: 2}          # requests at so few at a time
 LARGE, LARGE_FEWER = 10000, 4
 RUN_TIMEOUT = 900
+TRIES = 3
 GOCODE = '/usr/share/gocode'
 GOCQL = 'src/github.com/gocql/gocql'
 # Not to wait in the server for what is set small for tests with many nodes.
@@ -120,14 +121,17 @@ class Bench:
         self.address, self.dc = args.at, args.dc
 
     def run(self, client, way, count, at_a_time, size):
-        """One run's figures."""
+        """One run's figures. A request that failed spoils the run, which is then made again."""
         kind, name, flags, env = CLIENTS[client]
         command = [*self.commands[kind], self.address, self.dc, way, *map(str, (count, at_a_time, size)), *flags,
                    *(('quorum',) if self.args.quorum else ())]
-        done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=RUN_TIMEOUT, check=False)
-        if done.returncode:
-            raise SystemExit(f'{name}, {count} {WAYS[way]} of {size} bytes: {done.stdout}{done.stderr}')
-        return json.loads(done.stdout)
+        for _ in range(TRIES):
+            done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=RUN_TIMEOUT,
+                                  check=False)
+            if done.returncode == 0:
+                return json.loads(done.stdout)
+            note(f'{name}, {count} {WAYS[way]} of {size} bytes: {done.stdout}{done.stderr}')
+        raise SystemExit(f'cql.py: {name} failed {TRIES} times')
 
     def warm(self):
         """The server's compiler has seen what is asked of it."""
