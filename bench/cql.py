@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -271,6 +272,7 @@ def main():
     args = parser.parse_args()
     print(f'{args.nodes} node{"s" if args.nodes > 1 else ""}, {args.rounds} rounds, load average at the start '
           f'{os.getloadavg()[0]:.1f}\n')
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))      # so that the nodes and the folders go, too
     folder = tempfile.mkdtemp(prefix='bench-cql-', dir='/var/tmp')
     try:
         with_cluster(Bench(args, folder))
