@@ -2,7 +2,9 @@
  * 1. Handles of libuv are touched on the loop thread only; other threads reach it through posts.
  * 2. Every started job, and every task of the pool, stands in jobs from its turn on the loop until
  *    it is over.
- * 3. done is called once, from the loop, never inside loop_job_start. */
+ * 3. done is called once, from the loop, never inside loop_job_start.
+ * 4. Posts that wait have a wake under way, or the running loop owes them a look before it sleeps.
+ */
 #include "loop/loop.h"
 #include "loop/signals.h"
 
@@ -16,7 +18,10 @@
 #define TIMER_MAGIC 0x71e3e71eu
 #define WATCH_MAGIC 0x3a7c43a7u
 #define LOOP_STALL_NS 5000000u
-enum { LOOP_THREADS_MAX = 1024 }; /* of libuv */
+enum {
+    LOOP_THREADS_MAX = 1024, /* of libuv */
+    LOOP_ROUNDS_MAX = 4,     /* of what the loop posts to itself, before it looks at sockets */
+};
 
 /* A call of loop_post: the loop's own task. */
 struct post {
@@ -38,6 +43,7 @@ struct loop {
     uint32_t magic;
     uv_loop_t uv;
     uv_async_t wake;
+    uv_prepare_t sleeps;                       /* called before it does */
     uv_poll_t signals;                         /* of signals_fd(), once there is a got */
     void (*got)(void *ctx, int signal_number); /* NULL until loop_signals */
     void *got_ctx;
@@ -47,7 +53,7 @@ struct loop {
     struct request *jobs;
     size_t timers_count, watches_count;
     const struct loop_timer *firing;
-    bool ending;
+    bool ending, owes; /* owes: it posted to itself; the loop thread's */
     atomic_bool stopping, running;
     _Atomic pthread_t thread; /* the creator's until loop_run */
     _Atomic uint64_t stalls;
@@ -64,6 +70,7 @@ struct loop_timer {
 struct loop_watch {
     uint32_t magic;
     uv_poll_t uv;
+    unsigned wanted; /* of libuv, while uv is active */
     struct loop *loop;
     void (*ready)(void *ctx, unsigned events);
     void *ctx;
@@ -107,13 +114,36 @@ static void on_wake(uv_async_t *wake)
         uv_stop(&l->uv);
 }
 
-/* Wakes under the lock: once the loop has run the last task its owner may free the loop. */
+/* What a task posts runs in the next round, and what the last round leaves after the sockets. */
+static void on_sleeps(uv_prepare_t *sleeps)
+{
+    struct loop *l = sleeps->data;
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    for (unsigned n = 0; l->owes && n < LOOP_ROUNDS_MAX; n++) {
+        l->owes = false;
+        posts_run(l);
+    }
+    if (l->owes)
+        INVARIANT(uv_async_send(&l->wake) == 0);
+}
+
+static bool is_here(const struct loop *l)
+{
+    return pthread_equal(atomic_load(&l->thread), pthread_self()) != 0;
+}
+
+/* Wakes under the lock: once the loop has run the last task its owner may free the loop. A loop
+ * that posts to itself is awake: to wake it costs three system calls. */
 static void list_post(struct loop *l, struct task_list *list, struct task *t)
 {
     MAGIC_CHECK(l, LOOP_MAGIC);
     INVARIANT(pthread_mutex_lock(&l->lock) == 0);
-    if (task_list_put(list, t))
-        INVARIANT(uv_async_send(&l->wake) == 0);
+    if (task_list_put(list, t)) {
+        if (is_here(l) && atomic_load(&l->running))
+            l->owes = true;
+        else
+            INVARIANT(uv_async_send(&l->wake) == 0);
+    }
     INVARIANT(pthread_mutex_unlock(&l->lock) == 0);
 }
 
@@ -146,6 +176,9 @@ struct loop *loop_new(unsigned threads)
     INVARIANT(uv_loop_init(&l->uv) == 0);
     INVARIANT(uv_async_init(&l->uv, &l->wake, on_wake) == 0);
     l->wake.data = l;
+    INVARIANT(uv_prepare_init(&l->uv, &l->sleeps) == 0);
+    l->sleeps.data = l;
+    INVARIANT(uv_prepare_start(&l->sleeps, on_sleeps) == 0);
     return l;
 }
 
@@ -179,6 +212,7 @@ void loop_free(struct loop **lp)
     INVARIANT(l->timers_count == 0);
     INVARIANT(l->watches_count == 0);
     uv_close((uv_handle_t *)&l->wake, NULL);
+    uv_close((uv_handle_t *)&l->sleeps, NULL);
     if (l->got != NULL) {
         signals_ignore(SIGNALS_NOTED); /* no moment is left in which they kill */
         uv_close((uv_handle_t *)&l->signals, NULL);
@@ -199,6 +233,8 @@ void loop_run(struct loop *l)
     (void)uv_run(&l->uv, UV_RUN_DEFAULT); /* always by uv_stop: the async handle stays open */
     atomic_store(&l->stopping, false);
     atomic_store(&l->running, false);
+    if (l->owes)
+        INVARIANT(uv_async_send(&l->wake) == 0); /* for the next loop_run, or loop_free */
 }
 
 void loop_stop(struct loop *l)
@@ -206,11 +242,6 @@ void loop_stop(struct loop *l)
     MAGIC_CHECK(l, LOOP_MAGIC);
     atomic_store(&l->stopping, true);
     INVARIANT(uv_async_send(&l->wake) == 0);
-}
-
-static bool is_here(const struct loop *l)
-{
-    return pthread_equal(atomic_load(&l->thread), pthread_self()) != 0;
 }
 
 void loop_assert_here(const struct loop *l)
@@ -365,6 +396,9 @@ void loop_watch_start(struct loop_watch *w, unsigned events)
     wanted |= events & LOOP_READABLE ? UV_READABLE : 0;
     wanted |= events & LOOP_WRITABLE ? UV_WRITABLE : 0;
     wanted |= events & LOOP_GONE ? UV_DISCONNECT : 0;
+    if (w->wanted == wanted && uv_is_active((uv_handle_t *)&w->uv))
+        return; /* libuv would take the descriptor out of the kernel's set, and put it back */
+    w->wanted = wanted;
     INVARIANT(uv_poll_start(&w->uv, (int)wanted, on_poll) == 0);
 }
 

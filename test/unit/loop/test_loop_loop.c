@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -393,6 +394,86 @@ static void a_slow_callback_is_counted(void **state)
     loop_free(&l);
 }
 
+/* A task that posts itself so many times, and then stops the loop. */
+struct again {
+    struct task task;
+    struct loop *loop;
+    unsigned runs, runs_max;
+};
+
+static void again_run(struct task *t)
+{
+    struct again *a = CONTAINER_OF(t, struct again, task);
+    if (++a->runs == a->runs_max)
+        loop_stop(a->loop);
+    else
+        home_post(loop_home(a->loop), t);
+}
+
+/* Of this process: a wake is one, of libuv's descriptor. 0: not known here. */
+static unsigned long reads_so_far(void)
+{
+    unsigned long reads = 0;
+    char line[64];
+    FILE *io = fopen("/proc/self/io", "r");
+    if (io == NULL)
+        return 0;
+    while (fgets(line, sizeof line, io) != NULL)
+        (void)sscanf(line, "syscr: %lu", &reads); /* other lines change nothing */
+    assert_int_equal(fclose(io), 0);
+    return reads;
+}
+
+static void a_loop_that_posts_to_itself_is_seldom_woken(void **state)
+{
+    (void)state;
+    if (reads_so_far() == 0)
+        skip();
+    struct loop *l = loop_new(THREADS);
+    struct again a = { .task.run = again_run, .loop = l, .runs_max = 10000 };
+    home_post(loop_home(l), &a.task);
+    unsigned long before = reads_so_far();
+    run_watched(l);
+    unsigned long reads = reads_so_far() - before;
+    loop_free(&l);
+    assert_int_equal(a.runs, a.runs_max);
+    assert_in_range(reads, 1, a.runs_max / 2);
+}
+
+static void a_task_that_posts_itself_lets_timers_fire(void **state)
+{
+    (void)state;
+    struct loop *l = loop_new(THREADS);
+    struct again a = { .task.run = again_run, .loop = l };
+    struct loop_timer *timer = loop_timer_new(l, stop_now, l);
+    loop_timer_start(timer, 1, 0);
+    home_post(loop_home(l), &a.task);
+    run_watched(l);
+    a.runs_max = a.runs + 1; /* its last */
+    loop_timer_free(&timer);
+    loop_free(&l);
+    assert_int_equal(a.runs, a.runs_max);
+}
+
+static void post_again(void *ctx)
+{
+    struct again *a = ctx;
+    home_post(loop_home(a->loop), &a->task);
+}
+
+static void what_a_loop_posts_as_it_stops_runs_at_its_end(void **state)
+{
+    (void)state;
+    struct loop *l = loop_new(THREADS);
+    struct again a = { .task.run = again_run, .loop = l, .runs_max = 1 };
+    loop_post(l, post_again, &a);
+    loop_stop(l);
+    loop_run(l); /* the stop was seen before the post */
+    assert_int_equal(a.runs, 0);
+    loop_free(&l);
+    assert_int_equal(a.runs, 1);
+}
+
 struct signals_seen {
     struct loop *loop;
     unsigned hup, term;
@@ -509,6 +590,9 @@ int main(void)
         cmocka_unit_test(the_end_waits_for_running_jobs_and_takes_back_the_others),
         cmocka_unit_test(timers_repeat_until_stopped_and_may_be_freed_inside),
         cmocka_unit_test(a_slow_callback_is_counted),
+        cmocka_unit_test(a_loop_that_posts_to_itself_is_seldom_woken),
+        cmocka_unit_test(a_task_that_posts_itself_lets_timers_fire),
+        cmocka_unit_test(what_a_loop_posts_as_it_stops_runs_at_its_end),
         cmocka_unit_test(a_timer_started_in_its_own_firing_lets_others_run),
         cmocka_unit_test(signals_arrive_on_the_loop),
         cmocka_unit_test(signals_at_the_end_do_not_kill),
