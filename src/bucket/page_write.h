@@ -9,7 +9,7 @@
 /* page_condition_holds; ctx: a page_condition. NULL when there is none. */
 page_allow_fn *page_condition_allow(const struct page_condition *c);
 
-/* As page_store_put. Identical renders are known by plain_digest (bucket/bundle.h). */
+/* As page_store_put. Identical renders are known by plain_digest (store/bundle.h). */
 MUST_CHECK enum store_start page_put_start(struct page_bucket *b, struct page_put *p);
 /* The tid to put a render of rev under whose making began then, greater than all rev had. ERR_GONE:
  * purged since. */

@@ -4,10 +4,10 @@
  * due_stored is not NEVER, and it is filed under due_stored. A put reads the title's row, the
  * fences over its name, the row of its name, the newest of its revision and of its title, its next
  * greater neighbour, and at most `count` rows of its group: nothing grows with history. */
-#include "bucket/bundle.h"
 #include "bucket/dated.h"
 #include "bucket/edit.h"
 #include "bucket/word.h"
+#include "store/bundle.h"
 
 #include <string.h>
 
@@ -151,70 +151,6 @@ static void put_done(void *ctx, err why)
     store_call_end(&p->call, why);
 }
 
-/* ---- what is wrong without looking ---- */
-
-static bool name_is_fine(str name)
-{
-    if (name.n < 1 || name.n > PAGE_CONTENT_NAME_BYTES_MAX)
-        return false;
-    for (size_t i = 0; i < name.n; i++)
-        if (name.p[i] <= ' ' || name.p[i] >= 0x7f || name.p[i] == '/')
-            return false;
-    return true;
-}
-
-static bool name_is_allowed(const struct page_bucket *b, str name)
-{
-    if (b->opts.contents == NULL)
-        return true;
-    for (unsigned i = 0; i < b->opts.contents_count; i++)
-        if (str_eq(name, str_of(b->opts.contents[i])))
-            return true;
-    return false;
-}
-
-static err check_content(struct page_put *p, unsigned i)
-{
-    const struct page_put_content *c = &p->contents[i];
-    unsigned lines = 0;
-    if (!name_is_fine(c->name))
-        return err_bad(&p->note,
-                       "a content name is empty, too long, or holds other than visible characters");
-    if (!name_is_allowed(p->bucket, c->name))
-        return err_bad(&p->note, "this bucket has no content %.*s", STR_ARG(c->name));
-    for (unsigned j = 0; j < i; j++)
-        if (str_eq(c->name, p->contents[j].name))
-            return err_bad(&p->note, "a content is given twice");
-    for (size_t at = 0; at < c->headers.n; at++)
-        lines += c->headers.p[at] == '\n';
-    if (c->headers.n > PAGE_HEADERS_BYTES_MAX || lines > PAGE_HEADERS_MAX) {
-        err_note_set(&p->note, "headers of a content: at most %d lines and %d bytes",
-                     PAGE_HEADERS_MAX, PAGE_HEADERS_BYTES_MAX);
-        return ERR_LIMIT;
-    }
-    return ERR_OK;
-}
-
-static err check_put(struct page_put *p)
-{
-    if (p->rev < 1 || p->rev > PAGE_REV_MAX)
-        return err_bad(&p->note, "a revision is 1 to 2^63-1");
-    if (p->title.n < 1 || p->title.n > PAGE_TITLE_BYTES_MAX ||
-        str_find(p->title, '\0') < p->title.n)
-        return err_bad(&p->note, "the title is empty, too long, or holds a zero byte");
-    if (p->contents_count < 1 || p->contents_count > PAGE_CONTENTS_MAX)
-        return err_bad(&p->note, "a bundle has 1 to 16 contents");
-    for (unsigned i = 0; i < p->contents_count; i++) {
-        err e = check_content(p, i);
-        if (e != ERR_OK)
-            return e;
-    }
-    store_time ahead = store_time_add(clock_store(p->bucket->pages->clock), PAGE_TID_AHEAD_NS);
-    if (p->has_tid && store_time_before(ahead, tid_time(p->tid)))
-        return err_bad(&p->note, "the tid is more than 5 s in the future");
-    return ERR_OK;
-}
-
 /* ---- starting ---- */
 
 /* A tid of the instant that the caller prefers; a purge since leaves the other one. */
@@ -251,7 +187,7 @@ static err put_prepare(struct page_put *p)
     if (e == ERR_OK && p->fill != NULL)
         e = p->fill(p);
     if (e == ERR_OK)
-        e = check_put(p);
+        e = bundle_check(&b->opts, clock_store(b->pages->clock), p);
     if (e != ERR_OK)
         return e;
     bundle_digests(p->contents, p->contents_count, own->digest, own->plain_digest);

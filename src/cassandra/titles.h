@@ -59,7 +59,7 @@ struct titles_load {
 };
 enum store_start titles_load(struct titles *t, struct titles_load *l);
 
-/* Bytes of one render, as bundle_build (bucket/bundle.h) makes them: contents say where in the blob
+/* Bytes of one render, as bundle_build (store/bundle.h) makes them: contents say where in the blob
  * each lies. */
 struct titles_bytes {
     struct page_name name;

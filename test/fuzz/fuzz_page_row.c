@@ -1,6 +1,6 @@
 /* Every row and key decoder of page buckets: no bytes crash it, and what it takes is written back
  * the same. */
-#include "bucket/bundle.h"
+#include "store/bundle.h"
 #include "bucket/key.h"
 #include "bucket/list.h"
 #include "bucket/traces.h"

@@ -7,7 +7,7 @@
  *
  *   model_servers [--seed N] [--histories N] [--seconds N] [--dir DIR]     0 histories: without end
  */
-#include "bucket/bundle.h"
+#include "store/bundle.h"
 #include "bucket/edit.h"
 #include "facts.h"
 #include "store.h"

@@ -1,7 +1,7 @@
 /* Goal: frames unpack to what went in, digests tell bundles apart exactly as bundle.h says. Method:
  * tables. */
 #include "base/buf.h"
-#include "bucket/bundle.h"
+#include "store/bundle.h"
 #include "bucket/page_write.h"
 #include "sync.h"
 

@@ -13,18 +13,22 @@
  *   - every <meta ...> tag that holds the text mw:TimeUuid;
  * comments are left as they are; of other contents, all bytes. Two renders of one revision that
  * differ in nothing else are the same render (RESTBase: sys/parsoid.js, "about" and TimeUuid).
- * Private to this folder. */
-#ifndef BUCKET_BUNDLE_H
-#define BUCKET_BUNDLE_H
+ * Thread: any; for stores. */
+#ifndef STORE_BUNDLE_H
+#define STORE_BUNDLE_H
 
-#include "bucket/page_write.h"
-#include "bucket/row.h"
 #include "codec/frame.h"
+#include "store/page_write.h"
+#include "title/row.h"
 
 struct bundle_way {
     enum page_codec codec;
     struct frame_codec *frames; /* borrowed */
 };
+
+/* What is wrong with a put, without looking at what is stored: names, numbers, headers, a tid too
+ * far ahead of now. ERR_BAD, ERR_LIMIT: p->note says what. Pure. */
+MUST_CHECK err bundle_check(const struct page_bucket_opts *o, store_time now, struct page_put *p);
 
 /* Compresses into the arena. Fills contents and contents_count of row, and *blob.
  * Fails: ERR_LIMIT when the arena or PAGE_BYTES_MAX is passed. Pure but for the arena;

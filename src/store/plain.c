@@ -1,4 +1,4 @@
-#include "bucket/bundle.h"
+#include "store/bundle.h"
 
 #include <string.h>
 

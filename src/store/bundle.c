@@ -1,11 +1,10 @@
-#include "bucket/bundle.h"
-#include "bucket/page_write.h"
+#include "store/bundle.h"
+
+#include "base/buf.h"
 #include "codec/sha256.h"
 
 #include <string.h>
 #include <xxhash.h>
-
-_Static_assert((int)PAGE_BYTES_MAX <= (int)ENGINE_BLOB_BYTES_MAX, "a bundle is one blob");
 
 /* ---- frames ---- */
 
