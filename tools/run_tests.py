@@ -366,6 +366,25 @@ def step_faults(counts):
     run_slow_wiki('faults', counts)
 
 
+def run_cassandra(step, counts, *patterns):
+    """Files of test/cassandra, one after another: each has nodes of its own, and ends them."""
+    broken = build('gcc', GCC[0], ['palimpsest'], GCC[1])
+    if broken:
+        counts.tell(f'{step}: the build', broken)
+    files = sorted(path for pattern in patterns for path in (ROOT / 'test' / 'cassandra').glob(pattern))
+    run_scenes(step, 'gcc', counts, *files, jobs=1)
+
+
+def step_cassandra(counts):
+    """A real Cassandra of one node."""
+    run_cassandra('cassandra', counts, 'test_*.py', 'scene_*.py')
+
+
+def step_cassandra_long(counts):
+    """Three nodes and two data centres."""
+    run_cassandra('cassandra-long', counts, 'long_*.py')
+
+
 def step_fresh(counts):
     """What the README tells a newcomer, and the wiki, on a Debian with nothing on it."""
     process = subprocess.Popen([ROOT / 'script' / 'fresh', 'tools/newcomer.sh'], cwd=ROOT, text=True, errors='replace',
@@ -395,8 +414,9 @@ def step_model(counts):
 STEPS = {
     'gcc': step_gcc, 'clang': step_clang, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene, 'wiki': step_wiki,
     'fuzz': step_fuzz, 'lag': step_lag, 'faults': step_faults, 'fresh': step_fresh, 'quick': step_quick,
+    'cassandra': step_cassandra, 'cassandra-long': step_cassandra_long,
 }
-ALONE = ('lag', 'faults', 'fresh', 'quick')    # run by name only: lag and faults wait for most of their time, fresh wants root and takes what others do, the others do more than quick
+ALONE = ('lag', 'faults', 'fresh', 'quick', 'cassandra', 'cassandra-long')    # run by name only: lag and faults wait for most of their time, fresh wants root and takes what others do, the others do more than quick
 
 
 def main():

@@ -1,0 +1,64 @@
+"""What the scenes of this folder stand on: those of test/scene/harness.py, and a real Cassandra.
+
+    from rig import eq, main, node, scene
+
+    @scene
+    def a_row_comes_back(binary):
+        cluster = node()                # one, started at its first use, the same for all scenes of a file
+        cluster.execute(...)
+
+    main()
+
+Run as `python3 test/cassandra/scene_x.py BINARY [SCENE...]`. BINARY is build/palimpsest; programs of the tests are
+beside it: built('test/unit/cql/...').
+"""
+import os
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PYTHON_OF_DEBIAN = '/usr/bin/python3'
+for place in ('tools/cassandra', 'test/scene', 'test/cassandra'):
+    if str(ROOT / place) not in sys.path:
+        sys.path.append(str(ROOT / place))
+
+from cluster import Cluster      # noqa: E402  pylint: disable=wrong-import-position
+from harness import SceneError, check, eq, main, scene, wait_until  # noqa: E402,F401  pylint: disable=wrong-import-position,unused-import
+
+_node = []
+
+
+def node():
+    """A cluster of one node without log-in or TLS, shared by the scenes of a file; it ends with the program. It runs
+    when this returns, whatever the scene before has done to it."""
+    if not _node:
+        _node.append(Cluster().up())
+    cluster = _node[0]
+    if cluster.pid(1) is not None and not cluster.runs(1):
+        cluster.cont(1)
+    return cluster.up()
+
+
+def keyspace(cluster, name, replicas=None):
+    """A new one of this name, without tables."""
+    with cluster.session() as session:
+        session.execute(f'DROP KEYSPACE IF EXISTS {name}')
+        session.execute(f'CREATE KEYSPACE {name} WITH replication = {cluster.replication(replicas)}')
+    return name
+
+
+def built(binary, place):
+    """A program of the build that the binary is of."""
+    path = pathlib.Path(binary).resolve().parent / place
+    check(os.access(path, os.X_OK), f'{path} was not built')
+    return str(path)
+
+
+def need_driver():
+    """Debian's package python3-cassandra; this program is begun anew under the Python that has it."""
+    try:
+        import cassandra.cluster     # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
+    except ImportError:
+        if sys.executable == PYTHON_OF_DEBIAN or not os.access(PYTHON_OF_DEBIAN, os.X_OK):
+            raise SystemExit('python3-cassandra is missing: script/deps cassandra') from None
+        os.execv(PYTHON_OF_DEBIAN, [PYTHON_OF_DEBIAN, *sys.argv])
