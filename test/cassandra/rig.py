@@ -12,6 +12,7 @@
 Run as `python3 test/cassandra/scene_x.py BINARY [SCENE...]`. BINARY is build/palimpsest; programs of the tests are
 beside it: built('test/unit/cql/...').
 """
+import importlib.util
 import os
 import pathlib
 import sys
@@ -56,9 +57,8 @@ def built(binary, place):
 
 def need_driver():
     """Debian's package python3-cassandra; this program is begun anew under the Python that has it."""
-    try:
-        import cassandra.cluster     # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
-    except ImportError:
+    found = importlib.util.find_spec('cassandra')
+    if found is None or found.origin is None:       # None: a folder of that name, such as tools/cassandra
         if sys.executable == PYTHON_OF_DEBIAN or not os.access(PYTHON_OF_DEBIAN, os.X_OK):
-            raise SystemExit('python3-cassandra is missing: script/deps cassandra') from None
+            raise SystemExit('python3-cassandra is missing: script/deps cassandra')
         os.execv(PYTHON_OF_DEBIAN, [PYTHON_OF_DEBIAN, *sys.argv])

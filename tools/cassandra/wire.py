@@ -114,11 +114,9 @@ def lz4_decompress(block, size):
             length, at = extended(token & 15, at + 2)
             if not 0 < distance <= len(out):
                 raise WireError('LZ4: a match before the beginning')
-            left = length + 4
-            while left > 0:                 # a match may overlap what it makes
-                piece = out[len(out) - distance:len(out) - distance + left]
-                out += piece
-                left -= len(piece)
+            length += 4
+            seen = out[len(out) - distance:][:length]
+            out += (seen * (length // len(seen) + 1))[:length]      # a match may overlap what it makes
     except IndexError:
         raise WireError('LZ4: cut off') from None
     if len(out) != size:
@@ -451,7 +449,7 @@ def error_body(name, message, version, **fields):
     level = short(CONSISTENCY[fields.get('consistency', 'LOCAL_QUORUM')])
     failures = number('failures', 1)
     if version >= V5:       # address and reason of each
-        failures += b''.join(b'\x04\x7f\x00\x00\x01' + short(0) for _ in range(int(fields.get('failures', 1))))
+        failures += b''.join(bytes([4, 127, 0, 0, n + 1]) + short(0) for n in range(int(fields.get('failures', 1))))
     write_type = fields.get('write_type', 'SIMPLE')
     if name == 'UNAVAILABLE':
         body += level + number('required', 2) + number('alive', 1)
