@@ -368,7 +368,7 @@ def step_faults(counts):
 
 def run_cassandra(step, counts, *patterns):
     """Files of test/cassandra, one after another: each has nodes of its own, and ends them."""
-    broken = build('gcc', GCC[0], ['palimpsest'], GCC[1])
+    broken = build('gcc', GCC[0], ['palimpsest', 'example/cql'], GCC[1])
     if broken:
         counts.tell(f'{step}: the build', broken)
     files = sorted(path for pattern in patterns for path in (ROOT / 'test' / 'cassandra').glob(pattern))
