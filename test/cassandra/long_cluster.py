@@ -1,5 +1,5 @@
-"""tools/cassandra with several nodes: one that dies and comes back is seen by the others, two data centres hold what
-either has, and a log-in outlives a node."""
+"""tools/cassandra with several nodes: one that dies and comes back is seen by the others, two data
+centres hold what either has, and a log-in outlives a node."""
 import rig
 from rig import Cluster, check, eq, main, scene, wait_until
 
@@ -18,14 +18,16 @@ def two_data_centres_lose_a_node_and_get_it_back(binary):
         cluster.execute('INSERT INTO two.t (k, v) VALUES (2, 2)', consistency='ONE')
         cluster.start(2)
         for n in cluster.numbers:       # node 2 gets what it missed from the hints of node 1
-            wait_until(lambda n=n: len(cluster.execute('SELECT k FROM two.t', n, 'LOCAL_ONE')) == 2, f'node {n} has both')
+            wait_until(lambda n=n: len(cluster.execute('SELECT k FROM two.t', n, 'LOCAL_ONE')) == 2,
+                       f'node {n} has both')
 
 
 @scene
 def a_log_in_outlives_a_node(binary):
     with Cluster(nodes=3, auth=True) as cluster:
         cluster.end(1)
-        check(cluster.execute('SELECT role FROM system_auth.roles', n=2, consistency='QUORUM'), 'there are roles')
+        check(cluster.execute('SELECT role FROM system_auth.roles', n=2, consistency='QUORUM'),
+              'there are roles')
 
 
 main()

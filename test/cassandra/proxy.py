@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A proxy between a client of CQL and a real node, which reads the protocol in versions 4 and 5: it counts, it makes
-the node look like Cassandra 3.11, and it makes faults. All of it is set while it runs.
+"""A proxy between a client of CQL and a real node, which reads the protocol in versions 4 and 5: it
+counts, it makes the node look like Cassandra 3.11, and it makes faults. All of it is set while it
+runs.
 
     with Proxy(cluster.address(1), cluster.port) as proxy:
         client = connect(proxy.host, proxy.port)
@@ -11,12 +12,14 @@ the node look like Cassandra 3.11, and it makes faults. All of it is set while i
         client.put(...)
         rule.wait()
 
-A rule holds for messages that match: opcode is one name of wire.OPCODES or several, text a pattern that is searched in
-the statements of the request. It skips the first `after` of them, and is over after `times`. Only the first rule that
-matches a message acts. Without compression by the client unless lz4 is true; snappy is never offered.
+A rule holds for messages that match: opcode is one name of wire.OPCODES or several, text a pattern
+that is searched in the statements of the request. It skips the first `after` of them, and is over
+after `times`. Only the first rule that matches a message acts. Without compression by the client
+unless lz4 is true; snappy is never offered.
 
-By hand: proxy.py HOST:PORT [--listen HOST:PORT] [--control PORT] [--lz4]. It reads lines of JSON from its standard
-input and from the control port, and answers each with one: {"do": "delay", "to_client": 0.1}, {"do": "counts"}.
+By hand: proxy.py HOST:PORT [--listen HOST:PORT] [--control PORT] [--lz4]. It reads lines of JSON
+from its standard input and from the control port, and answers each with one: {"do": "delay",
+"to_client": 0.1}, {"do": "counts"}.
 """
 import argparse
 import asyncio
@@ -35,7 +38,8 @@ import wire                         # noqa: E402  pylint: disable=wrong-import-p
 from old_node import OldNode        # noqa: E402  pylint: disable=wrong-import-position
 
 READ_SIZE = 1 << 18
-LANE_PIECES = 1024                  # waiting in one direction of a connection; more, and its sender waits
+# Waiting in one direction of a connection; more, and its sender waits.
+LANE_PIECES = 1024
 CALL_TIMEOUT = 60
 CLOSE_TIMEOUT = 5                   # for what is written and not sent yet
 KIND = re.compile(r'\s*(\w+)')
@@ -51,8 +55,8 @@ class Rule:
 
     def __init__(self, act, is_request, opcode=None, text=None, times=1, after=0):
         self.act, self.is_request = act, is_request
-        self.opcodes = None if opcode is None else {opcode} if isinstance(opcode, str) else set(opcode)
-        unknown = (self.opcodes or set()) - set(wire.OPCODE)
+        self.opcodes = {opcode} if isinstance(opcode, str) else set(opcode or wire.OPCODE)
+        unknown = self.opcodes - set(wire.OPCODE)
         if unknown:
             raise ValueError(f'no such opcode: {", ".join(unknown)}')
         self.text = None if text is None else re.compile(text)
@@ -61,7 +65,7 @@ class Rule:
         self._hit = threading.Condition()
 
     def matches(self, is_request, name, request):
-        if is_request != self.is_request or self.times == 0 or (self.opcodes and name not in self.opcodes):
+        if is_request != self.is_request or self.times == 0 or name not in self.opcodes:
             return False
         if self.text and not (request and any(map(self.text.search, request.texts))):
             return False
@@ -79,16 +83,19 @@ class Rule:
         """Returns when it was done so often."""
         with self._hit:
             if not self._hit.wait_for(lambda: self.hits >= hits, timeout):
-                raise TimeoutError(f'the rule hit {self.hits} times within {timeout} s, {hits} were expected')
+                raise TimeoutError(
+                    f'the rule hit {self.hits} times within {timeout} s, {hits} were expected')
 
 
 class Counts(dict):
     """Figures, and tables of figures by name."""
 
-    TABLES = ('requests', 'answers', 'errors', 'kinds', 'statements', 'prepared', 'batches', 'bytes')
+    TABLES = ('requests', 'answers', 'errors', 'kinds', 'statements', 'prepared', 'batches',
+              'bytes')
 
     def __init__(self):
-        super().__init__({name: collections.Counter() for name in self.TABLES}, connections=0, events=0)
+        tables = {name: collections.Counter() for name in self.TABLES}
+        super().__init__(tables, connections=0, events=0)
 
     def copy(self):
         taken = Counts()
@@ -113,7 +120,8 @@ class Lane:
 
     async def put(self, piece, kept=None):
         """kept: of the piece only so many bytes are sent, and the connection is cut."""
-        await self.queue.put((asyncio.get_running_loop().time() + self.proxy.delays[self.side], piece, kept))
+        due = asyncio.get_running_loop().time() + self.proxy.delays[self.side]
+        await self.queue.put((due, piece, kept))
 
     async def run(self):
         loop = asyncio.get_running_loop()
@@ -149,7 +157,8 @@ class Link:
     def __init__(self, proxy, reader, writer):
         self.proxy, self.version = proxy, None
         self.readers, self.writers = {'client': reader}, {'client': writer}
-        self.decoders = {side: wire.Decoder() for side in SIDES}        # of what comes from that side
+        # Of what comes from that side.
+        self.decoders = {side: wire.Decoder() for side in SIDES}
         self.lanes = {}
         self.pending = {}               # stream: Request
         self.compression = None         # that the client asked for, and the node shall use
@@ -165,8 +174,9 @@ class Link:
             for side, out in self.writers.items():
                 out.get_extra_info('socket').setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.lanes[side] = Lane(self.proxy, side, out, self.abort)
-            tasks = [asyncio.ensure_future(work) for work in (
-                *(lane.run() for lane in self.lanes.values()), *(self.pump(side) for side in SIDES), self._over.wait())]
+            works = [lane.run() for lane in self.lanes.values()]
+            works += [self.pump(side) for side in SIDES]
+            tasks = [asyncio.ensure_future(work) for work in (*works, self._over.wait())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         except OSError:
             pass                        # no node: the client sees its connection end
@@ -179,7 +189,8 @@ class Link:
                     self.proxy.problems.append(task)
             for out in self.writers.values():
                 if self.resets:
-                    out.get_extra_info('socket').setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+                    out.get_extra_info('socket').setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
                 out.close()
                 with contextlib.suppress(OSError, asyncio.TimeoutError):
                     await asyncio.wait_for(out.wait_closed(), CLOSE_TIMEOUT)
@@ -261,7 +272,8 @@ class Link:
         self.compression = options.get('COMPRESSION')
         if self.compression in (None, 'lz4' if self.proxy.lz4 else None):
             return True
-        await self.refuse(envelope.stream, 'PROTOCOL_ERROR', f'Unknown compression algorithm: {self.compression}')
+        await self.refuse(envelope.stream, 'PROTOCOL_ERROR',
+                          f'Unknown compression algorithm: {self.compression}')
         return False
 
     def understood(self, name, body):
@@ -334,12 +346,14 @@ class Link:
             _prepared[prepared.id] = (request.texts[0], prepared.metadata.columns)
 
 
-# An id is a digest of the text and means the same at all nodes, and so at all proxies: {id: (text, columns of its rows)}.
+# An id is a digest of the text and means the same at all nodes, and so at all proxies:
+# {id: (text, columns of its rows)}.
 _prepared = {}
 
 
 def spoiler(part, offset):
-    """A function that changes one bit of a piece: of a segment's header, its payload, or the checksum of either."""
+    """A function that changes one bit of a piece: of a segment's header, its payload, or the
+    checksum of either."""
     def spoil(piece, framed):
         piece = bytearray(piece)
         header = 3 if framed else 0
@@ -354,7 +368,8 @@ def spoiler(part, offset):
 
 
 class Proxy:
-    """In front of the node at host and port; it listens when this returns. All methods may be called from any thread."""
+    """In front of the node at host and port; it listens when this returns. All methods may be
+    called from any thread."""
 
     def __init__(self, host, port, listen=('127.0.0.1', 0), lz4=False):
         self.node, self.lz4 = (host, port), lz4
@@ -363,7 +378,8 @@ class Proxy:
         self.rules, self.old, self.problems = [], None, []
         self.silent = set()                         # sides whose messages go nowhere
         self.delays = dict.fromkeys(SIDES, 0.0)     # of what goes to that side
-        self.budgets = dict.fromkeys(SIDES)         # bytes that may still go there before the connection is cut
+        # Bytes that may still go there before the connection is cut.
+        self.budgets = dict.fromkeys(SIDES)
         self.dribbles = dict.fromkeys(SIDES)        # bytes at once
         self._links = {}
         self._server = self._control = None
@@ -395,14 +411,15 @@ class Proxy:
             self._links.pop(link, None)
 
     def close(self):
-        """Raises what went wrong inside, such as a message of the client that is not the protocol."""
+        """Raises what went wrong inside, such as a message of the client that is not the
+        protocol."""
         async def end():
             for server in (self._server, self._control):
                 if server is not None:
                     server.close()
             tasks = list(self._links.values())
-            for task in tasks:
-                task.cancel()
+            for link in self._links:
+                link.abort()
             await asyncio.gather(*tasks, return_exceptions=True)
 
         if self._loop.is_closed():
@@ -417,8 +434,9 @@ class Proxy:
     # ---- what it saw
 
     def counts(self):
-        """connections, events; by opcode: requests, answers; errors by name; kinds: SELECT, INSERT, BATCH, SYSTEM and
-        such; by text: statements, of whatever request, and prepared; batches by type; bytes of requests and answers."""
+        """connections, events; by opcode: requests, answers; errors by name; kinds: SELECT, INSERT,
+        BATCH, SYSTEM and such; by text: statements, of whatever request, and prepared; batches by
+        type; bytes of requests and answers."""
         return self._call(self.count.copy)
 
     def reset_counts(self):
@@ -437,7 +455,8 @@ class Proxy:
     # ---- what it is
 
     def hide_3_11(self, on=True, blunt=False):
-        """Looks like Cassandra 3.11 from the next message on; old_node.py tells how. Connections that are open stay."""
+        """Looks like Cassandra 3.11 from the next message on; old_node.py tells how. Connections
+        that are open stay."""
         self._call(lambda: setattr(self, 'old', OldNode(blunt) if on else None))
 
     def listen(self, on=True):
@@ -462,8 +481,10 @@ class Proxy:
         self._call(lambda: self.dribbles.update(client=to_client, server=to_server))
 
     def half_open(self, on=True, answers=True, requests=True):
-        """Swallows whole messages and keeps connections open, new ones too: the network that lost its way."""
-        silent = {side for side, wanted in (('server', answers), ('client', requests)) if on and wanted}
+        """Swallows whole messages and keeps connections open, new ones too: the network that lost
+        its way."""
+        wanted = (('server', answers), ('client', requests))
+        silent = {side for side, swallows in wanted if on and swallows}
         self._call(lambda: setattr(self, 'silent', silent))
 
     def cut(self, reset=False):
@@ -496,8 +517,8 @@ class Proxy:
         self._call(all_of_them)
 
     def error(self, name, message='made by the proxy', fields=None, executed=False, **match):
-        """Answers a request with this error of wire.ERRORS; fields as of wire.error_body. executed: the node has the
-        request, and its answer is lost instead."""
+        """Answers a request with this error of wire.ERRORS; fields as of wire.error_body. executed:
+        the node has the request, and its answer is lost instead."""
         fields = dict(fields or {})
         wire.error_body(name, message, wire.V5, **fields)      # unknown names are said here
         if isinstance(fields.get('id'), str):
@@ -505,11 +526,12 @@ class Proxy:
 
         async def act(link, envelope, request):
             own = dict(fields)
-            if name == 'UNPREPARED' and 'id' not in own and not executed and envelope.name == 'EXECUTE':
+            if name == 'UNPREPARED' and 'id' not in own and envelope.name == 'EXECUTE':
                 own['id'] = wire.Reader(link.plain(envelope).body).short_bytes()
             await link.refuse(envelope.stream, name, message, **own)
             return []
-        return self._rule(act, not executed, {'opcode': None if executed else ('QUERY', 'EXECUTE', 'BATCH'), **match})
+        usual = {} if executed else {'opcode': ('QUERY', 'EXECUTE', 'BATCH')}
+        return self._rule(act, not executed, {**usual, **match})
 
     def swallow(self, answer=True, **match):
         """The answer is lost; answer=False: the request is."""
@@ -538,7 +560,8 @@ class Proxy:
         return self._rule(act, False, match)
 
     def cut_at(self, answer=True, kept=0, reset=False, **match):
-        """The connection ends instead of an answer, of which the first bytes come; answer=False: instead of a request."""
+        """The connection ends instead of an answer, of which the first bytes come; answer=False:
+        instead of a request."""
         async def act(link, envelope, request):
             if answer and kept:
                 await link.say([envelope], kept=kept)
@@ -548,8 +571,8 @@ class Proxy:
         return self._rule(act, not answer, match)
 
     def corrupt(self, part='payload', offset=0, **match):
-        """Changes a bit of the segment that an answer comes in: part is header, header_crc, payload or crc; of an
-        envelope of version 4: header or payload."""
+        """Changes a bit of the segment that an answer comes in: part is header, header_crc, payload
+        or crc; of an envelope of version 4: header or payload."""
         spoil = spoiler(part, offset)
 
         async def act(link, envelope, request):
@@ -559,8 +582,9 @@ class Proxy:
 
     # ---- the lines of control
 
-    VERBS = ('counts', 'reset_counts', 'open_connections', 'hide_3_11', 'listen', 'delay', 'dribble', 'half_open', 'cut',
-             'cut_after', 'clear', 'error', 'swallow', 'hold', 'duplicate', 'wrong_stream', 'cut_at', 'corrupt')
+    VERBS = ('counts', 'reset_counts', 'open_connections', 'hide_3_11', 'listen', 'delay',
+             'dribble', 'half_open', 'cut', 'cut_after', 'clear', 'error', 'swallow', 'hold',
+             'duplicate', 'wrong_stream', 'cut_at', 'corrupt')
 
     def obey(self, line):
         """The answer to a line of control, a line too."""
@@ -590,15 +614,16 @@ class Proxy:
 
 
 class Proxies(dict):
-    """One in front of each node of a cluster, by number. That of 127.0.0.N is 127.0.1.N, on the port of the nodes: a
-    client that is told addresses by a node needs address_map alone."""
+    """One in front of each node of a cluster, by number. That of 127.0.0.N is 127.0.1.N, on the
+    port of the nodes: a client that is told addresses by a node needs address_map alone."""
 
     def __init__(self, cluster, **options):
         super().__init__()
         self.port = cluster.port
         try:
             for n in cluster.numbers:
-                self[n] = Proxy(cluster.address(n), cluster.port, (f'127.0.1.{n}', cluster.port), **options)
+                self[n] = Proxy(cluster.address(n), cluster.port, (f'127.0.1.{n}', cluster.port),
+                                **options)
         except BaseException:
             self.close()
             raise
@@ -631,10 +656,13 @@ def place(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('node', type=place, help='HOST:PORT of the node')
-    parser.add_argument('--listen', type=place, default=('127.0.0.1', 0), help='HOST:PORT [127.0.0.1 and a free one]')
-    parser.add_argument('--control', type=int, help='a port of 127.0.0.1 for lines of control; 0: a free one')
+    parser.add_argument('--listen', type=place, default=('127.0.0.1', 0),
+                        help='HOST:PORT [127.0.0.1 and a free one]')
+    parser.add_argument('--control', type=int,
+                        help='a port of 127.0.0.1 for lines of control; 0: a free one')
     parser.add_argument('--lz4', action='store_true', help='let the client compress by LZ4')
     args = parser.parse_args()
     proxy = Proxy(*args.node, listen=args.listen, lz4=args.lz4)

@@ -4,13 +4,13 @@
 
     @scene
     def a_row_comes_back(binary):
-        cluster = node()                # one, started at its first use, the same for all scenes of a file
+        cluster = node()        # one, the same for all scenes of a file
         cluster.execute(...)
 
     main()
 
-Run as `python3 test/cassandra/scene_x.py BINARY [SCENE...]`. BINARY is build/palimpsest; programs of the tests are
-beside it: built('test/unit/cql/...').
+Run as `python3 test/cassandra/scene_x.py BINARY [SCENE...]`. BINARY is build/palimpsest; programs
+of the tests are beside it: built('test/unit/cql/...').
 """
 import importlib.util
 import os
@@ -24,14 +24,15 @@ for place in ('tools/cassandra', 'test/scene', 'test/cassandra'):
         sys.path.append(str(ROOT / place))
 
 from cluster import Cluster      # noqa: E402  pylint: disable=wrong-import-position
-from harness import SceneError, check, eq, main, scene, wait_until  # noqa: E402,F401  pylint: disable=wrong-import-position,unused-import
+from harness import (     # noqa: E402,F401  pylint: disable=wrong-import-position,unused-import
+    SceneError, check, eq, main, scene, wait_until)
 
 _node = []
 
 
 def node():
-    """A cluster of one node without log-in or TLS, shared by the scenes of a file; it ends with the program. It runs
-    when this returns, whatever the scene before has done to it."""
+    """A cluster of one node without log-in or TLS, shared by the scenes of a file; it ends with the
+    program. It runs when this returns, whatever the scene before has done to it."""
     if not _node:
         _node.append(Cluster().up())
     cluster = _node[0]
@@ -44,7 +45,8 @@ def keyspace(cluster, name, replicas=None):
     """A new one of this name, without tables."""
     with cluster.session() as session:
         session.execute(f'DROP KEYSPACE IF EXISTS {name}')
-        session.execute(f'CREATE KEYSPACE {name} WITH replication = {cluster.replication(replicas)}')
+        session.execute(
+            f'CREATE KEYSPACE {name} WITH replication = {cluster.replication(replicas)}')
     return name
 
 
@@ -56,9 +58,10 @@ def built(binary, place):
 
 
 def need_driver():
-    """Debian's package python3-cassandra; this program is begun anew under the Python that has it."""
+    """Debian's package python3-cassandra: begins this program anew under the Python that has it."""
     found = importlib.util.find_spec('cassandra')
-    if found is None or found.origin is None:       # None: a folder of that name, such as tools/cassandra
+    # None: a folder of that name, such as tools/cassandra.
+    if found is None or found.origin is None:
         if sys.executable == PYTHON_OF_DEBIAN or not os.access(PYTHON_OF_DEBIAN, os.X_OK):
             raise SystemExit('python3-cassandra is missing: script/deps cassandra')
         os.execv(PYTHON_OF_DEBIAN, [PYTHON_OF_DEBIAN, *sys.argv])

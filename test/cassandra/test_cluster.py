@@ -1,5 +1,5 @@
-"""tools/cassandra: nodes start, die and come back as they are told, keep what they acknowledged, and leave nothing
-behind them, however the program ends that started them."""
+"""tools/cassandra: nodes start, die and come back as they are told, keep what they acknowledged,
+and leave nothing behind them, however the program ends that started them."""
 import os
 import signal
 import ssl
@@ -83,8 +83,9 @@ def a_node_dies_with_the_program_that_started_it(binary):
     for number in (signal.SIGKILL, signal.SIGTERM):
         folder = rig.Cluster().folder
         tools = str(rig.ROOT / 'tools/cassandra')
-        child = subprocess.Popen([sys.executable, '-c', CHILD.format(tools=tools, folder=str(folder))],
-                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        program = CHILD.format(tools=tools, folder=str(folder))
+        child = subprocess.Popen([sys.executable, '-c', program], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, text=True)
         pid = int(child.stdout.readline())
         check(stat_of(pid)[0] not in ('', 'Z', 'X'), 'the node runs')
         os.kill(child.pid, number)
@@ -99,7 +100,8 @@ def a_log_in_is_asked_for_and_tls_is_required(binary):
         check('incorrect' in refusal(cluster.session, password='wrong'), 'a wrong password')
         refusal(cql.Session, cluster.address(1), cluster.port, timeout=5)
         stranger = ssl.create_default_context(cafile=cluster.strange_ca)
-        check('VERIFY_FAILED' in refusal(cluster.session, tls=stranger), 'an authority that is not theirs')
+        check('VERIFY_FAILED' in refusal(cluster.session, tls=stranger),
+              'an authority that is not theirs')
 
 
 @scene
@@ -125,13 +127,15 @@ def the_command_starts_a_cluster_that_stays(binary):
     command = [sys.executable, str(rig.ROOT / 'tools/cassandra/run.py'), '--dir', str(folder)]
 
     def run(*words):
-        return subprocess.run([*command, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True,
-                              timeout=600).stdout
+        return subprocess.run([*command, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              text=True, check=True, timeout=600).stdout
 
     try:
-        check('running' in run('up', '--yaml', 'hinted_handoff_enabled: false'), 'up says what runs')
+        check('running' in run('up', '--yaml', 'hinted_handoff_enabled: false'),
+              'up says what runs')
         eq(run('cql', 'SELECT release_version FROM system.local'), '{"release_version": "5.0.9"}\n')
-        check('hinted_handoff_enabled: false' in (folder / 'node1/conf/cassandra.yaml').read_text(), 'the setting')
+        check('hinted_handoff_enabled: false' in (folder / 'node1/conf/cassandra.yaml').read_text(),
+              'the setting')
         run('kill', '1')
         run('start', '1')
     finally:

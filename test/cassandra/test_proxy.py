@@ -1,5 +1,6 @@
-"""The proxy, between python3-cassandra and a real node: what passes is as it was, figures are right, and each fault is
-what a client sees. The driver is not ours, so that the proxy and our client are not wrong in the same way."""
+"""The proxy, between python3-cassandra and a real node: what passes is as it was, figures are
+right, and each fault is what a client sees. The driver is not ours, so that the proxy and our
+client are not wrong in the same way."""
 import contextlib
 import json
 import os
@@ -15,10 +16,12 @@ from rig import check, eq, main, node, scene, wait_until
 rig.need_driver()
 # pylint: disable=wrong-import-position
 import cassandra                                                        # noqa: E402
-from cassandra import protocol                                          # noqa: E402
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable    # noqa: E402
+from cassandra import ConsistencyLevel, WriteType, protocol            # noqa: E402
+from cassandra.cluster import (                                         # noqa: E402
+    EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable)
 from cassandra.connection import ConnectionException                    # noqa: E402
-from cassandra.policies import (ConstantReconnectionPolicy, FallthroughRetryPolicy, RoundRobinPolicy)   # noqa: E402
+from cassandra.policies import (                                        # noqa: E402
+    ConstantReconnectionPolicy, FallthroughRetryPolicy, RoundRobinPolicy)
 from cassandra.query import BatchStatement, BatchType, SimpleStatement  # noqa: E402
 import cql                                                              # noqa: E402
 import wire                                                             # noqa: E402
@@ -33,13 +36,14 @@ LOST = (ConnectionException, NoHostAvailable, cassandra.OperationTimedOut, OSErr
 def connect(place, port=None, version=None, timeout=TIMEOUT, compression=False):
     """A session of the driver; place: a proxy, or an address."""
     host, port = (place, port) if port else (place.host, place.port)
-    profile = ExecutionProfile(load_balancing_policy=RoundRobinPolicy(), retry_policy=FallthroughRetryPolicy(),
-                               request_timeout=timeout)
+    profile = ExecutionProfile(load_balancing_policy=RoundRobinPolicy(),
+                               retry_policy=FallthroughRetryPolicy(), request_timeout=timeout)
     options = {} if version is None else {'protocol_version': version}
-    cluster = Cluster([host], port=port, execution_profiles={EXEC_PROFILE_DEFAULT: profile}, compression=compression,
-                      connect_timeout=TIMEOUT, control_connection_timeout=TIMEOUT, idle_heartbeat_interval=0,
-                      reconnection_policy=ConstantReconnectionPolicy(0.1, None), schema_metadata_enabled=False,
-                      token_metadata_enabled=False, **options)
+    cluster = Cluster([host], port=port, execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+                      compression=compression, connect_timeout=TIMEOUT,
+                      control_connection_timeout=TIMEOUT, idle_heartbeat_interval=0,
+                      reconnection_policy=ConstantReconnectionPolicy(0.1, None),
+                      schema_metadata_enabled=False, token_metadata_enabled=False, **options)
     return cluster.connect()
 
 
@@ -57,7 +61,8 @@ def proxied(**options):
     """A proxy in front of the node, with a table behind it."""
     cluster = node()
     with cluster.session() as session:
-        session.execute(f'CREATE KEYSPACE IF NOT EXISTS p WITH replication = {cluster.replication()}')
+        session.execute(
+            f'CREATE KEYSPACE IF NOT EXISTS p WITH replication = {cluster.replication()}')
         session.execute('CREATE TABLE IF NOT EXISTS p.t (k int PRIMARY KEY, v blob)')
         session.execute('TRUNCATE p.t')
     with Proxy(cluster.address(1), cluster.port, **options) as proxy:
@@ -93,11 +98,14 @@ def values_pass(version, **options):
         for k, size in enumerate(SIZES):
             data = os.urandom(size // 2) + b'x' * (size - size // 2)
             session.execute(put, (k, data))
-            check(session.execute(get, (k,)).one().v == data, f'{size} bytes come back as they were')
+            got = session.execute(get, (k,)).one().v
+            check(got == data, f'{size} bytes come back as they were')
         futures = [session.execute_async(get, (k % len(SIZES),)) for k in range(100)]
-        eq([len(future.result().one().v) for future in futures], [SIZES[k % len(SIZES)] for k in range(100)])
+        got = [len(future.result().one().v) for future in futures]
+        eq(got, [SIZES[k % len(SIZES)] for k in range(100)])
         sent = proxy.counts()['bytes']['requests']
-        check((sent < 0.75 * sum(SIZES)) == bool(options), f'{sent} bytes were sent of {sum(SIZES)}, half of them alike')
+        check((sent < 0.75 * sum(SIZES)) == bool(options),
+              f'{sent} bytes were sent of {sum(SIZES)}, half of them alike')
     eq(node().execute('SELECT count(*) FROM p.t')[0]['count'], len(SIZES))
 
 
@@ -147,7 +155,8 @@ def a_log_in_passes(binary):
 
 @scene
 def bytes_come_in_pieces(binary):
-    """In version 5 for our own eyes: version 3.25 of the driver loses its place in a segment that is cut in its header."""
+    """In version 5 for our own eyes: version 3.25 of the driver loses its place in a segment that
+    is cut in its header."""
     with proxied() as proxy:
         proxy.dribble(to_server=7, to_client=3)
         with driver(proxy, version=4) as session:
@@ -155,7 +164,8 @@ def bytes_come_in_pieces(binary):
             eq(session.execute('SELECT v FROM p.t WHERE k = 1').one().v, bytes.fromhex('00112233'))
         for version in (4, 5):
             with cql.Session(proxy.host, proxy.port, version=version) as session:
-                eq(session.execute('SELECT v FROM p.t WHERE k = 1'), [{'v': bytes.fromhex('00112233')}])
+                rows = session.execute('SELECT v FROM p.t WHERE k = 1')
+                eq(rows, [{'v': bytes.fromhex('00112233')}])
 
 
 # ---- figures
@@ -185,7 +195,8 @@ def requests_are_counted_by_what_they_say(binary):
             eq(dict(counted['errors']), {'INVALID': 1})
             eq(counted['statements'][insert], 4)
             eq(counted['connections'], 0)
-            check(counted['bytes']['requests'] > 200 and counted['bytes']['answers'] > 100, 'bytes are counted')
+            check(counted['bytes']['requests'] > 200 and counted['bytes']['answers'] > 100,
+                  'bytes are counted')
 
 
 # ---- 3.11
@@ -199,15 +210,19 @@ def a_client_meets_3_11_and_goes_down_to_version_4(binary):
             with driver(proxy) as session:
                 eq(session.cluster.protocol_version, 4)
                 row = session.execute('SELECT * FROM system.local').one()
-                eq((row.release_version, row.cql_version, row.native_protocol_version), ('3.11.19', '3.4.4', '4'))
-                check(not {'rpc_port', 'listen_port', 'broadcast_port'} & set(row._fields), 'columns of later versions')
-                eq(proxy.counts()['errors'], {})      # the refusals are the proxy's, the node made none
+                eq((row.release_version, row.cql_version, row.native_protocol_version),
+                   ('3.11.19', '3.4.4', '4'))
+                check(not {'rpc_port', 'listen_port', 'broadcast_port'} & set(row._fields),
+                      'columns of later versions')
+                # The refusals are the proxy's, the node made none.
+                eq(proxy.counts()['errors'], {})
 
 
 @scene
 def version_5_is_refused_in_the_words_of_3_11(binary):
     with proxied() as proxy:
-        for blunt, version, words in ((False, 0x85, 'USE_BETA flag is unset'), (True, 0x84, '3/v3, 4/v4, 5/v5-beta')):
+        for blunt, version, words in ((False, 0x85, 'USE_BETA flag is unset'),
+                                      (True, 0x84, '3/v3, 4/v4, 5/v5-beta')):
             proxy.hide_3_11(blunt=blunt)
             with socket.create_connection((proxy.host, proxy.port), TIMEOUT) as connection:
                 body = wire.string_map({'CQL_VERSION': '3.0.0'})
@@ -232,16 +247,22 @@ def what_3_11_lacks_is_refused(binary):
         proxy.hide_3_11()
         with driver(proxy, version=4) as session:
             for text, kind, words in (
-                    ('SELECT * FROM system.peers_v2', cassandra.InvalidRequest, 'unconfigured table peers_v2'),
-                    ('SELECT * FROM system_virtual_schema.tables', cassandra.InvalidRequest, 'does not exist'),
-                    ('SELECT rpc_port FROM system.local', cassandra.InvalidRequest, 'Undefined column name rpc_port'),
-                    ("CREATE KEYSPACE q WITH replication = {'class': 'NetworkTopologyStrategy', 'replication_factor': 1}",
-                     protocol.ConfigurationException, 'replication_factor is an option'),
-                    ('CREATE TABLE p.u (k int PRIMARY KEY) WITH gc_grace_seconds = 1 AND read_repair = \'NONE\'',
-                     protocol.SyntaxException, "Unknown property 'read_repair'"),
-                    ("CREATE TABLE p.u (k int PRIMARY KEY) WITH compression = {'class': 'ZstdCompressor'}",
-                     protocol.ConfigurationException, 'ZstdCompressor'),
-                    ('ALTER TABLE p.t ADD IF NOT EXISTS w int', protocol.SyntaxException, 'IF')):
+                ('SELECT * FROM system.peers_v2', cassandra.InvalidRequest,
+                 'unconfigured table peers_v2'),
+                ('SELECT * FROM system_virtual_schema.tables', cassandra.InvalidRequest,
+                 'does not exist'),
+                ('SELECT rpc_port FROM system.local', cassandra.InvalidRequest,
+                 'Undefined column name rpc_port'),
+                ("CREATE KEYSPACE q WITH replication = "
+                 "{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}",
+                 protocol.ConfigurationException, 'replication_factor is an option'),
+                ("CREATE TABLE p.u (k int PRIMARY KEY) "
+                 "WITH gc_grace_seconds = 1 AND read_repair = 'NONE'",
+                 protocol.SyntaxException, "Unknown property 'read_repair'"),
+                ("CREATE TABLE p.u (k int PRIMARY KEY) "
+                 "WITH compression = {'class': 'ZstdCompressor'}",
+                 protocol.ConfigurationException, 'ZstdCompressor'),
+                ('ALTER TABLE p.t ADD IF NOT EXISTS w int', protocol.SyntaxException, 'IF')):
                 check(words in str(raised(kind, session.execute, text)), words)
                 check(words in str(raised(kind, session.prepare, text)), words)
             session.execute(f'CREATE KEYSPACE IF NOT EXISTS q WITH replication = {replication}')
@@ -255,7 +276,8 @@ def prepared_rows_of_3_11_have_its_columns(binary):
         proxy.hide_3_11()
         with driver(proxy, version=4) as session:
             row = session.execute(session.prepare('SELECT * FROM system.local')).one()
-            eq((row.release_version, row.data_center, hasattr(row, 'rpc_port')), ('3.11.19', 'dc1', False))
+            eq((row.release_version, row.data_center, hasattr(row, 'rpc_port')),
+               ('3.11.19', 'dc1', False))
             tables = session.execute("SELECT * FROM system_schema.tables WHERE keyspace_name = 'p'")
             eq([(row.table_name, hasattr(row, 'memtable')) for row in tables], [('t', False)])
             eq(session.execute('SELECT count(*) FROM system.local').one().count, 1)
@@ -318,7 +340,8 @@ def a_connection_is_cut_before_the_request_arrives(binary):
 def a_connection_is_half_open(binary):
     with proxied() as proxy, driver(proxy) as session:
         proxy.half_open()
-        raised(cassandra.OperationTimedOut, session.execute, 'SELECT v FROM p.t WHERE k = 1', timeout=SOON)
+        raised(cassandra.OperationTimedOut, session.execute, 'SELECT v FROM p.t WHERE k = 1',
+               timeout=SOON)
         with socket.create_connection((proxy.host, proxy.port), TIMEOUT) as connection:
             connection.sendall(wire.Envelope(4, 0, 0, wire.OPCODE['OPTIONS'], b'').pack())
             connection.settimeout(0.3)
@@ -341,17 +364,20 @@ def a_node_refuses_connections(binary):
 
 ERRORS = (
     ('OVERLOADED', {}, protocol.OverloadedErrorMessage, lambda error: 'made by' in str(error)),
-    ('IS_BOOTSTRAPPING', {}, protocol.IsBootstrappingErrorMessage, lambda error: 'made by' in str(error)),
+    ('IS_BOOTSTRAPPING', {}, protocol.IsBootstrappingErrorMessage,
+     lambda error: 'made by' in str(error)),
     ('UNAVAILABLE', {'required': 3, 'alive': 1}, cassandra.Unavailable,
      lambda error: (error.required_replicas, error.alive_replicas) == (3, 1)),
-    ('WRITE_TIMEOUT', {'write_type': 'BATCH_LOG', 'received': 0, 'block_for': 1}, cassandra.WriteTimeout,
-     lambda error: error.write_type == cassandra.WriteType.BATCH_LOG and error.required_responses == 1),
+    ('WRITE_TIMEOUT', {'write_type': 'BATCH_LOG', 'block_for': 1}, cassandra.WriteTimeout,
+     lambda error: (error.write_type, error.required_responses) == (WriteType.BATCH_LOG, 1)),
     ('WRITE_TIMEOUT', {'write_type': 'CAS'}, cassandra.WriteTimeout,
-     lambda error: error.write_type == cassandra.WriteType.CAS),
-    ('WRITE_TIMEOUT', {}, cassandra.WriteTimeout, lambda error: error.write_type == cassandra.WriteType.SIMPLE),
-    ('READ_TIMEOUT', {'data_present': True}, cassandra.ReadTimeout, lambda error: error.data_retrieved),
+     lambda error: error.write_type == WriteType.CAS),
+    ('WRITE_TIMEOUT', {}, cassandra.WriteTimeout,
+     lambda error: error.write_type == WriteType.SIMPLE),
+    ('READ_TIMEOUT', {'data_present': True}, cassandra.ReadTimeout,
+     lambda error: error.data_retrieved),
     ('READ_TIMEOUT', {'consistency': 'ONE'}, cassandra.ReadTimeout,
-     lambda error: not error.data_retrieved and error.consistency == cassandra.ConsistencyLevel.ONE),
+     lambda error: (error.data_retrieved, error.consistency) == (False, ConsistencyLevel.ONE)),
     ('READ_FAILURE', {'failures': 2}, cassandra.ReadFailure, lambda error: error.failures == 2),
     ('WRITE_FAILURE', {'failures': 1}, cassandra.WriteFailure, lambda error: error.failures == 1),
     ('SYNTAX_ERROR', {}, protocol.SyntaxException, lambda error: 'made by' in str(error)),
@@ -397,7 +423,8 @@ def an_answer_is_lost_or_comes_twice_or_late(binary):
         with proxied() as proxy, driver(proxy, version=version) as session:
             rule = proxy.swallow(opcode='RESULT', text='p.t', after=1)
             session.execute('SELECT v FROM p.t WHERE k = 1')
-            raised(cassandra.OperationTimedOut, session.execute, 'SELECT v FROM p.t WHERE k = 1', timeout=SOON)
+            raised(cassandra.OperationTimedOut, session.execute, 'SELECT v FROM p.t WHERE k = 1',
+                   timeout=SOON)
             eq(rule.hits, 1)
             rule = proxy.hold(1, text='k = 1')
             late = session.execute_async('SELECT v FROM p.t WHERE k = 1')
@@ -442,7 +469,8 @@ def a_segment_is_corrupt(binary):
                 with cql.Session(proxy.host, proxy.port, version=5) as session:
                     proxy.corrupt(part, opcode='RESULT')
                     error = raised(wire.WireError, session.execute, 'SELECT key FROM system.local')
-                    check(('header' if part.startswith('header') else 'payload') in str(error), str(error))
+                    check(('header' if part.startswith('header') else 'payload') in str(error),
+                          str(error))
 
 
 # ---- the rest
@@ -451,22 +479,25 @@ def a_segment_is_corrupt(binary):
 @scene
 def lines_of_control_are_obeyed(binary):
     cluster = node()
-    command = [sys.executable, str(rig.ROOT / 'test/cassandra/proxy.py'), f'{cluster.address(1)}:{cluster.port}',
-               '--control', '0']
+    program = str(rig.ROOT / 'test/cassandra/proxy.py')
+    command = [sys.executable, program, f'{cluster.address(1)}:{cluster.port}', '--control', '0']
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         said = json.loads(process.stdout.readline())
         with cql.Session(said['host'], said['port']) as session, \
-                socket.create_connection(('127.0.0.1', said['control']), TIMEOUT) as control, control.makefile('rw') as lines:
+                socket.create_connection(('127.0.0.1', said['control']), TIMEOUT) as control, \
+                control.makefile('rw') as lines:
             def obeyed(**words):
                 lines.write(json.dumps(words) + '\n')
                 lines.flush()
                 return json.loads(lines.readline())
             eq(obeyed(do='error', name='OVERLOADED', times=1, text='local'), {'ok': None})
-            eq(raised(cql.CqlError, session.execute, 'SELECT key FROM system.local').name, 'OVERLOADED')
+            error = raised(cql.CqlError, session.execute, 'SELECT key FROM system.local')
+            eq(error.name, 'OVERLOADED')
             eq(len(session.execute('SELECT key FROM system.local')), 1)
             eq(obeyed(do='counts')['ok']['requests'], {'STARTUP': 1, 'QUERY': 2})
-            check('error' in obeyed(do='nothing') and 'error' in obeyed(do='error', name='NOTHING'), 'what is unknown')
+            check('error' in obeyed(do='nothing') and 'error' in obeyed(do='error', name='NOTHING'),
+                  'what is unknown')
             process.stdin.write('{"do": "open_connections"}\n')
             process.stdin.flush()
             eq(json.loads(process.stdout.readline()), {'ok': 1})
@@ -481,7 +512,8 @@ def there_is_a_proxy_for_each_node(binary):
     with Proxies(cluster) as proxies:
         eq(proxies.address_map, {'127.0.0.1': '127.0.1.1'})
         with driver(proxies.contact_points[0], proxies.port) as session:
-            eq(session.execute('SELECT release_version FROM system.local').one().release_version, '5.0.9')
+            row = session.execute('SELECT release_version FROM system.local').one()
+            eq(row.release_version, '5.0.9')
         check(proxies.counts()['requests']['QUERY'] > 0, 'it was asked through the proxy')
 
 

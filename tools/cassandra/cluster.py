@@ -1,14 +1,16 @@
-"""A real Apache Cassandra in a folder of its own: one to six nodes on 127.0.0.1, 127.0.0.2, ..., on free ports.
+"""A real Apache Cassandra in a folder of its own: one to six nodes on 127.0.0.1, 127.0.0.2, ..., on
+free ports.
 
     with Cluster(nodes=3) as cluster:
         run(cluster.contact_points, cluster.port)
         cluster.kill(2)
         cluster.start(2)
 
-What is acknowledged is on disk: commitlog_sync is batch, and no option weakens that. Nodes 1 to n/2 are in data centre
-dc1 when there are two, the others in dc2; a node has one token, and its place on the ring is known beforehand. Every
-process is known by its pid and the moment it began, gets signals by these alone, and dies with the program that
-started it, unless the cluster stays. script/deps cassandra has the packages.
+What is acknowledged is on disk: commitlog_sync is batch, and no option weakens that. Nodes 1 to n/2
+are in data centre dc1 when there are two, the others in dc2; a node has one token, and its place on
+the ring is known beforehand. Every process is known by its pid and the moment it began, gets
+signals by these alone, and dies with the program that started it, unless the cluster stays.
+script/deps cassandra has the packages.
 """
 import atexit
 import concurrent.futures
@@ -38,28 +40,53 @@ NODES_MAX = 6
 START_TIMEOUT = 300
 END_TIMEOUT = 60
 POLL_S = 0.1
-TLS = (None, 'optional', 'required', 'mutual')      # of clients: beside plain text, alone, with a certificate of theirs
+# Of clients: beside plain text, alone, with a certificate of theirs.
+TLS = (None, 'optional', 'required', 'mutual')
 TOLD_LINES = 25
 LIVENESS = re.compile(rb'(?:InetAddress|Node) /(127\.0\.0\.\d+):\d+ is now (UP|DOWN)')
-RING_DELAY_MS = 5000        # less, and nodes that start together forget each other on a slow machine
+# Less, and nodes that start together forget each other on a slow machine.
+RING_DELAY_MS = 5000
 
-# Sizes are for several nodes on a small machine. Sizes of messages follow from the heap: one may have heap / 40.
+# Sizes are for several nodes on a small machine. Sizes of messages follow from the heap: one may
+# have heap / 40.
 SETTINGS = {
-    'cluster_name': 'test', 'partitioner': 'org.apache.cassandra.dht.Murmur3Partitioner', 'num_tokens': 1,
-    'auto_bootstrap': False, 'endpoint_snitch': 'GossipingPropertyFileSnitch', 'dynamic_snitch': False,
-    'storage_compatibility_mode': 'NONE', 'commitlog_sync': 'batch', 'commitlog_segment_size': '32MiB',
-    'commitlog_total_space': '512MiB', 'commitlog_disk_access_mode': 'mmap', 'disk_failure_policy': 'stop',
-    'commit_failure_policy': 'stop', 'hinted_handoff_enabled': True, 'auto_snapshot': False,
-    'memtable_heap_space': '64MiB', 'memtable_offheap_space': '64MiB', 'file_cache_size': '32MiB',
-    'networking_cache_size': '32MiB', 'key_cache_size': '8MiB', 'counter_cache_size': '0MiB',
-    'prepared_statements_cache_size': '8MiB', 'concurrent_reads': 8, 'concurrent_writes': 8,
-    'concurrent_counter_writes': 2, 'concurrent_compactors': 1, 'memtable_flush_writers': 1,
-    'authenticator': 'AllowAllAuthenticator', 'authorizer': 'AllowAllAuthorizer',
+    'cluster_name': 'test',
+    'partitioner': 'org.apache.cassandra.dht.Murmur3Partitioner',
+    'num_tokens': 1,
+    'auto_bootstrap': False,
+    'endpoint_snitch': 'GossipingPropertyFileSnitch',
+    'dynamic_snitch': False,
+    'storage_compatibility_mode': 'NONE',
+    'commitlog_sync': 'batch',
+    'commitlog_segment_size': '32MiB',
+    'commitlog_total_space': '512MiB',
+    'commitlog_disk_access_mode': 'mmap',
+    'disk_failure_policy': 'stop',
+    'commit_failure_policy': 'stop',
+    'hinted_handoff_enabled': True,
+    'auto_snapshot': False,
+    'memtable_heap_space': '64MiB',
+    'memtable_offheap_space': '64MiB',
+    'file_cache_size': '32MiB',
+    'networking_cache_size': '32MiB',
+    'key_cache_size': '8MiB',
+    'counter_cache_size': '0MiB',
+    'prepared_statements_cache_size': '8MiB',
+    'concurrent_reads': 8,
+    'concurrent_writes': 8,
+    'concurrent_counter_writes': 2,
+    'concurrent_compactors': 1,
+    'memtable_flush_writers': 1,
+    'authenticator': 'AllowAllAuthenticator',
+    'authorizer': 'AllowAllAuthorizer',
     'role_manager': 'CassandraRoleManager',
     'crypto_provider': [{'class_name': 'org.apache.cassandra.security.JREProvider'}],
 }
+LOGIN = {'authenticator': 'PasswordAuthenticator', 'authorizer': 'CassandraAuthorizer'}
+SHAPE = ('nodes', 'datacentres', 'auth', 'tls', 'yaml', 'heap')     # what a folder remembers
 
-# The signal of a parent's death comes when the thread that started the child ends: this one ends with the program.
+# The signal of a parent's death comes when the thread that started the child ends: this one ends
+# with the program.
 _spawner = concurrent.futures.ThreadPoolExecutor(1)
 
 
@@ -73,9 +100,10 @@ def wait_until(condition, what, until):
 def stat_of(pid):
     """(state, when it began) of a process; ('', 0): there is none."""
     try:
-        fields = pathlib.Path(f'/proc/{pid}/stat').read_text(errors='replace').rpartition(') ')[2].split()
+        text = pathlib.Path(f'/proc/{pid}/stat').read_text(errors='replace')
     except OSError:
         return '', 0
+    fields = text.rpartition(') ')[2].split()
     return fields[0], int(fields[19])
 
 
@@ -90,28 +118,36 @@ def _is_free(address, port):
 
 
 class Cluster:
-    """Made here, started by up() or `with`. folder: where it lives, and may be found again; without, a temporary one
-    that goes with it. yaml: more settings, or others, of all nodes. stays: it outlives the program."""
+    """Made here, started by up() or `with`. folder: where it lives, and may be found again;
+    without, a temporary one that goes with it. yaml: more settings, or others, of all nodes. stays:
+    it outlives the program."""
 
-    def __init__(self, nodes=1, datacentres=1, auth=False, tls=None, yaml=None, heap='512M', folder=None, stays=False):
-        if not 1 <= nodes <= NODES_MAX or datacentres not in (1, 2) or datacentres > nodes or tls not in TLS:
-            raise CassandraError(f'1 to {NODES_MAX} nodes, in 1 or 2 data centres with at least one each; '
-                                 f'tls: {", ".join(map(str, TLS))}')
+    def __init__(self, nodes=1, datacentres=1, auth=False, tls=None, yaml=None, heap='512M',
+                 folder=None, stays=False):
+        if not 1 <= datacentres <= min(nodes, 2) or nodes > NODES_MAX:
+            raise CassandraError(f'1 to {NODES_MAX} nodes, in 1 or 2 data centres, each with one')
+        if tls not in TLS:
+            raise CassandraError(f'tls is one of {", ".join(map(str, TLS))}')
         self.yaml = dict(yaml or {})
         weaker = [key for key in self.yaml if key.startswith('commitlog_sync')]
         if weaker:
             raise CassandraError(f'{weaker[0]} stays as it is: what is acknowledged is on disk')
-        self.nodes, self.datacentres, self.auth, self.tls, self.heap = nodes, datacentres, auth, tls, heap
+        self.nodes, self.datacentres = nodes, datacentres
+        self.auth, self.tls, self.heap = auth, tls, heap
         self.stays, self._is_temporary = stays, folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix='cassandra-')).resolve()
-        if not re.fullmatch(r'[\w./+@-]+', str(self.folder)):      # a part of URLs and of a class path
-            raise CassandraError(f'a folder is named with letters, digits and ._+@- only: {self.folder}')
+        # A part of URLs and of a class path.
+        if not re.fullmatch(r'[\w./+@-]+', str(self.folder)):
+            raise CassandraError(
+                f'a folder is named with letters, digits and ._+@- only: {self.folder}')
         self.folder.mkdir(parents=True, exist_ok=True)
         self.java, self.java_version = jars.find_java()
         self.lib = jars.lib()
         self._children = {}
-        self._awaited = set()       # started by this program and not ended by it: that one of them is gone is an error
-        self._marks = {}            # (node, other): how much node had logged when one of them was started
+        # Started by this program and not ended by it: that one of them is gone is an error.
+        self._awaited = set()
+        # (node, other): how much node had logged when one of them was started.
+        self._marks = {}
         self.port, self.storage_port, self.jmx_ports = self._ports()
         self._save()
         if not stays:
@@ -137,9 +173,10 @@ class Cluster:
         self.end_all()
 
     def _save(self):
-        shape = {name: getattr(self, name) for name in ('nodes', 'datacentres', 'auth', 'tls', 'yaml', 'heap')}
+        shape = {name: getattr(self, name) for name in SHAPE}
         (self.folder / 'shape.json').write_text(json.dumps(shape))
-        (self.folder / 'ports.json').write_text(json.dumps([self.port, self.storage_port, self.jmx_ports]))
+        (self.folder / 'ports.json').write_text(
+            json.dumps([self.port, self.storage_port, self.jmx_ports]))
 
     def _ports(self):
         """Those it had, else free ones: on all addresses the same, but for JMX."""
@@ -173,15 +210,19 @@ class Cluster:
     def token(self, n):
         """Evenly spaced within a data centre; those of dc2 are just behind those of dc1."""
         first = self._first_size()
-        place, size, shift = (n - 1, first, 0) if n <= first else (n - 1 - first, self.nodes - first, 1000)
+        place, size, shift = n - 1, first, 0
+        if n > first:
+            place, size, shift = n - 1 - first, self.nodes - first, 1000
         return -2**63 + place * (2**64 // size) + shift
 
     def replication(self, replicas=None):
-        """For CREATE KEYSPACE ... WITH replication =: so many in each data centre, or all of its nodes."""
+        """For CREATE KEYSPACE ... WITH replication =: so many in each data centre, or all of its
+        nodes."""
         sizes = {'dc1': self._first_size()}
         if self.datacentres == 2:
             sizes['dc2'] = self.nodes - sizes['dc1']
-        parts = ''.join(f", '{name}': {min(size, replicas or size)}" for name, size in sizes.items())
+        parts = ''.join(f", '{name}': {min(size, replicas or size)}"
+                        for name, size in sizes.items())
         return f"{{'class': 'NetworkTopologyStrategy'{parts}}}"
 
     def _first_size(self):
@@ -212,7 +253,7 @@ class Cluster:
         pid = self.pid(n)
         return pid is not None and stat_of(pid)[0] not in ('T', '')
 
-    # ---- TLS: an authority, a certificate of the nodes, one of a client, and one of nobody they know
+    # ---- TLS: an authority, certificates of the nodes and of a client, an authority of nobody
 
     @property
     def ca(self):
@@ -240,31 +281,39 @@ class Cluster:
         own.mkdir(exist_ok=True)
 
         def openssl(*words):
-            done = subprocess.run(['openssl', *words], cwd=own, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, check=False)
+            done = subprocess.run(['openssl', *words], cwd=own, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  check=False)
             if done.returncode != 0:
                 raise CassandraError(f'openssl {words[0]}: {done.stdout[-500:]}')
 
         key = ('-newkey', 'rsa:2048', '-nodes', '-days', '3650')
         for name in ('ca', 'strange'):
-            openssl('req', '-x509', *key, '-subj', f'/CN={name}', '-keyout', f'{name}.key', '-out', f'{name}.pem')
-        names = ','.join(['DNS:localhost'] + [f'IP:{self.address(n)}' for n in range(1, NODES_MAX + 1)])
+            openssl('req', '-x509', *key, '-subj', f'/CN={name}', '-keyout', f'{name}.key', '-out',
+                    f'{name}.pem')
+        names = ','.join(['DNS:localhost'] +
+                         [f'IP:{self.address(n)}' for n in range(1, NODES_MAX + 1)])
         (own / 'node.ext').write_text(f'subjectAltName={names}\n')
         (own / 'client.ext').write_text('extendedKeyUsage=clientAuth\n')
         for name in ('node', 'client'):
-            openssl('req', *key, '-subj', f'/CN={name}', '-keyout', f'{name}.key', '-out', f'{name}.csr')
-            openssl('x509', '-req', '-in', f'{name}.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial',
-                    '-days', '3650', '-extfile', f'{name}.ext', '-out', f'{name}.pem')
-        (own / 'store.pem').write_text((own / 'node.key').read_text() + (own / 'node.pem').read_text())
+            openssl('req', *key, '-subj', f'/CN={name}', '-keyout', f'{name}.key', '-out',
+                    f'{name}.csr')
+            openssl('x509', '-req', '-in', f'{name}.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key',
+                    '-CAcreateserial', '-days', '3650', '-extfile', f'{name}.ext', '-out',
+                    f'{name}.pem')
+        (own / 'store.pem').write_text((own / 'node.key').read_text() +
+                                       (own / 'node.pem').read_text())
         (own / 'made').touch()
 
     def _tls_settings(self):
         if self.tls is None:
             return {}
         self._make_tls()
+        factory = 'org.apache.cassandra.security.PEMBasedSslContextFactory'
         return {'client_encryption_options': {
-            'enabled': True, 'optional': self.tls == 'optional', 'require_client_auth': self.tls == 'mutual',
-            'ssl_context_factory': {'class_name': 'org.apache.cassandra.security.PEMBasedSslContextFactory'},
+            'enabled': True, 'optional': self.tls == 'optional',
+            'require_client_auth': self.tls == 'mutual',
+            'ssl_context_factory': {'class_name': factory},
             'keystore': str(self.folder / 'tls/store.pem'), 'keystore_password': '',
             'truststore': str(self.ca), 'truststore_password': ''}}
 
@@ -276,7 +325,8 @@ class Cluster:
         return self
 
     def start(self, *numbers, timeout=START_TIMEOUT, wait=True):
-        """These nodes, on what data they have; wait: until they and all others that run see each other."""
+        """These nodes, on what data they have; wait: until they and all others that run see each
+        other."""
         for n in numbers:
             if self.pid(n) is not None:
                 raise CassandraError(f'node {n} runs already')
@@ -291,11 +341,14 @@ class Cluster:
         self._wait_gone(n)
 
     def stop(self, n):
-        """SIGSTOP: neither dead nor alive."""
+        """SIGSTOP, neither dead nor alive; returns when it has stopped."""
         self._signal(n, signal.SIGSTOP)
+        self._wait_running(n, False)
 
     def cont(self, n):
+        """SIGCONT; returns when it goes on."""
         self._signal(n, signal.SIGCONT)
+        self._wait_running(n, True)
 
     def end(self, n):
         """SIGTERM, as an administrator would; returns when it is gone."""
@@ -338,24 +391,33 @@ class Cluster:
         os.kill(pid, number)
 
     def _wait_gone(self, n):
-        wait_until(lambda: self.pid(n) is None, f'the end of node {n}', time.monotonic() + END_TIMEOUT)
+        wait_until(lambda: self.pid(n) is None, f'the end of node {n}',
+                   time.monotonic() + END_TIMEOUT)
+
+    def _wait_running(self, n, runs):
+        """A signal takes its time on a busy machine."""
+        wait_until(lambda: self.runs(n) == runs, f'node {n} goes on' if runs else f'node {n} stops',
+                   time.monotonic() + END_TIMEOUT)
 
     def _settings(self, n):
-        login = {'authenticator': 'PasswordAuthenticator', 'authorizer': 'CassandraAuthorizer'} if self.auth else {}
+        login = LOGIN if self.auth else {}
         seeds = ','.join(f'{address}:{self.storage_port}' for address in self.contact_points)
-        return {**SETTINGS, 'initial_token': self.token(n), 'listen_address': self.address(n),
-                'rpc_address': self.address(n), 'storage_port': self.storage_port, 'native_transport_port': self.port,
-                'seed_provider': [{'class_name': 'org.apache.cassandra.locator.SimpleSeedProvider',
-                                   'parameters': [{'seeds': seeds}]}],
-                **login, **self._tls_settings(), **self.yaml}
+        own = {
+            'initial_token': self.token(n), 'listen_address': self.address(n),
+            'rpc_address': self.address(n), 'storage_port': self.storage_port,
+            'native_transport_port': self.port,
+            'seed_provider': [{'class_name': 'org.apache.cassandra.locator.SimpleSeedProvider',
+                               'parameters': [{'seeds': seeds}]}]}
+        return {**SETTINGS, **own, **login, **self._tls_settings(), **self.yaml}
 
     def _launch(self, n):
         own = self._own(n)
         for name in ('conf', 'tmp', 'triggers'):
             (own / name).mkdir(parents=True, exist_ok=True)
-        (own / 'conf/cassandra.yaml').write_text(
-            ''.join(f'{key}: {json.dumps(setting)}\n' for key, setting in self._settings(n).items()))
-        (own / 'conf/cassandra-rackdc.properties').write_text(f'dc={self.datacentre(n)}\nrack=rack1\n')
+        (own / 'conf/cassandra.yaml').write_text(''.join(
+            f'{key}: {json.dumps(setting)}\n' for key, setting in self._settings(n).items()))
+        place = f'dc={self.datacentre(n)}\nrack=rack1\n'
+        (own / 'conf/cassandra-rackdc.properties').write_text(place)
         shutil.copy(HERE / 'logback.xml', own / 'conf')
         for other in self.numbers:
             self._marks[n, other] = self._log_size(n)
@@ -370,14 +432,15 @@ class Cluster:
             'cassandra.libjemalloc': '-', 'cassandra.skip_wait_for_gossip_to_settle': 0,
             'cassandra.ring_delay_ms': RING_DELAY_MS, 'cassandra.superuser_setup_delay_ms': 0,
             'cassandra.shutdown_announce_in_ms': 0}
-        command = [*self._java(own / 'conf'), '-Xms128M', f'-Xmx{self.heap}', '-XX:+ExitOnOutOfMemoryError', *agents,
+        command = [*self._java(own / 'conf'), '-Xms128M', f'-Xmx{self.heap}',
+                   '-XX:+ExitOnOutOfMemoryError', *agents,
                    *(f'-D{name}={text}' for name, text in properties.items()),
                    'org.apache.cassandra.service.CassandraDaemon']
         if not self.stays:
             command = ['setpriv', '--pdeathsig', 'KILL', *command]
         with open(own / 'out', 'ab') as out:
-            child = _spawner.submit(subprocess.Popen, command, cwd=own, stdin=subprocess.DEVNULL, stdout=out,
-                                    stderr=out, start_new_session=True).result()
+            child = _spawner.submit(subprocess.Popen, command, cwd=own, stdin=subprocess.DEVNULL,
+                                    stdout=out, stderr=out, start_new_session=True).result()
         self._children[n] = child
         self._awaited.add(n)
         (own / 'pid').write_text(f'{child.pid} {stat_of(child.pid)[1]}\n')
@@ -389,12 +452,14 @@ class Cluster:
     def nodetool(self, n, *words):
         """What it prints. Of a node that is stopped it gives nothing, and hangs."""
         own = self._own(n)
-        done = subprocess.run([*self._java(own / 'conf'), '-Xmx128M', f'-Duser.home={self.folder}',
-                               f'-Dnode.log={self.folder}/nodetool.log', f'-Dcassandra.logdir={self.folder}',
-                               f'-Dlogback.configurationFile=file://{own}/conf/logback.xml',
-                               'org.apache.cassandra.tools.NodeTool', '-h', '127.0.0.1', '-p',
-                               str(self.jmx_ports[n - 1]), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=START_TIMEOUT, check=False)
+        command = [*self._java(own / 'conf'), '-Xmx128M', f'-Duser.home={self.folder}',
+                   f'-Dnode.log={self.folder}/nodetool.log', f'-Dcassandra.logdir={self.folder}',
+                   f'-Dlogback.configurationFile=file://{own}/conf/logback.xml',
+                   'org.apache.cassandra.tools.NodeTool', '-h', '127.0.0.1',
+                   '-p', str(self.jmx_ports[n - 1]), *words]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=START_TIMEOUT,
+                              check=False)
         if done.returncode != 0:
             raise CassandraError(f'nodetool {" ".join(words)}: {done.stdout[-1000:]}')
         return done.stdout
@@ -417,9 +482,11 @@ class Cluster:
         until = time.monotonic() + timeout
         running = [n for n in self.numbers if n in self._awaited or self.runs(n)]
         for n in running:
-            wait_until(lambda n=n: self._answers(n), lambda n=n: f'node {n} answers\n{self._told(n)}', until)
+            wait_until(lambda n=n: self._answers(n),
+                       lambda n=n: f'node {n} answers\n{self._told(n)}', until)
         for n in running:
-            wait_until(lambda n=n: self._sees(n, running), lambda n=n: f'node {n} sees the others\n{self._told(n)}', until)
+            wait_until(lambda n=n: self._sees(n, running),
+                       lambda n=n: f'node {n} sees the others\n{self._told(n)}', until)
         if self.auth:
             self._spread_roles(until)
 
@@ -444,8 +511,10 @@ class Cluster:
         with contextlib.suppress(OSError, cql.CqlError):
             with self.session(n) as session:
                 peers = session.execute('SELECT peer, tokens, schema_version FROM system.peers')
-                own = session.execute('SELECT schema_version FROM system.local')[0]['schema_version']
-            known = {row['peer'] for row in peers if row['tokens'] and row['schema_version'] == own}
+                local = session.execute('SELECT schema_version FROM system.local')
+            schema = local[0]['schema_version']
+            known = {row['peer'] for row in peers
+                     if row['tokens'] and row['schema_version'] == schema}
             return {self.address(other) for other in running if other != n} <= known
         return False
 
@@ -453,7 +522,8 @@ class Cluster:
         """The roles have one replica at first: with its node down nobody could log in."""
         def logs_in():
             with contextlib.suppress(OSError, cql.CqlError):
-                return bool(self.execute('SELECT role FROM system_auth.roles', consistency='QUORUM'))
+                text = 'SELECT role FROM system_auth.roles'
+                return bool(self.execute(text, consistency='QUORUM'))
             return False
 
         wait_until(logs_in, 'the first log-in', until)

@@ -1,5 +1,6 @@
-"""A small client of CQL: one connection, one request at a time, statements as text. It stands on nothing but Python,
-and serves to wait for a cluster, to make tables, and to look at rows; it is no driver.
+"""A small client of CQL: one connection, one request at a time, statements as text. It stands on
+nothing but Python, and serves to wait for a cluster, to make tables, and to look at rows; it is no
+driver.
 
     with Session('127.0.0.1', 9042) as session:
         for row in session.execute('SELECT host_id, rack FROM system.local'):
@@ -33,12 +34,22 @@ def _inet(data):
 
 
 SCALARS = {
-    0x01: bytes.decode, 0x02: lambda d: int.from_bytes(d, 'big', signed=True), 0x03: bytes, 0x04: lambda d: d != b'\0',
-    0x05: lambda d: int.from_bytes(d, 'big', signed=True), 0x07: lambda d: struct.unpack('>d', d)[0],
-    0x08: lambda d: struct.unpack('>f', d)[0], 0x09: lambda d: int.from_bytes(d, 'big', signed=True),
-    0x0b: lambda d: datetime.datetime.fromtimestamp(int.from_bytes(d, 'big', signed=True) / 1000, datetime.timezone.utc),
-    0x0c: lambda d: uuid.UUID(bytes=d), 0x0d: bytes.decode, 0x0e: lambda d: int.from_bytes(d, 'big', signed=True),
-    0x0f: lambda d: uuid.UUID(bytes=d), 0x10: _inet, 0x13: lambda d: int.from_bytes(d, 'big', signed=True),
+    0x01: bytes.decode,
+    0x02: lambda d: int.from_bytes(d, 'big', signed=True),
+    0x03: bytes,
+    0x04: lambda d: d != b'\0',
+    0x05: lambda d: int.from_bytes(d, 'big', signed=True),
+    0x07: lambda d: struct.unpack('>d', d)[0],
+    0x08: lambda d: struct.unpack('>f', d)[0],
+    0x09: lambda d: int.from_bytes(d, 'big', signed=True),
+    0x0b: lambda d: datetime.datetime.fromtimestamp(
+        int.from_bytes(d, 'big', signed=True) / 1000, datetime.timezone.utc),
+    0x0c: lambda d: uuid.UUID(bytes=d),
+    0x0d: bytes.decode,
+    0x0e: lambda d: int.from_bytes(d, 'big', signed=True),
+    0x0f: lambda d: uuid.UUID(bytes=d),
+    0x10: _inet,
+    0x13: lambda d: int.from_bytes(d, 'big', signed=True),
     0x14: lambda d: int.from_bytes(d, 'big', signed=True),
 }
 
@@ -54,7 +65,10 @@ def decode(packed_type, data):
         second = reader.type()[1] if option == wire.MAP else None
         items = wire.Reader(data)
         if option == wire.MAP:
-            return {decode(first, items.bytes()): decode(second, items.bytes()) for _ in range(items.int())}
+            return {
+                decode(first, items.bytes()): decode(second, items.bytes())
+                for _ in range(items.int())
+            }
         return [decode(first, items.bytes()) for _ in range(items.int())]
     return SCALARS.get(option, bytes)(data)
 
@@ -62,7 +76,8 @@ def decode(packed_type, data):
 class Session:
     """Logs in when the node asks for it. tls: an ssl.SSLContext. version: 4 or 5."""
 
-    def __init__(self, host, port, timeout=TIMEOUT, tls=None, user=USER, password=PASSWORD, version=wire.V4):
+    def __init__(self, host, port, timeout=TIMEOUT, tls=None, user=USER, password=PASSWORD,
+                 version=wire.V4):
         self.version = version
         self._decoder = wire.Decoder()
         self._waiting = []
@@ -89,7 +104,8 @@ class Session:
         self._socket.close()
 
     def ask(self, name, body):
-        """The answer to one request. Raises CqlError where that is an ERROR, OSError where none comes."""
+        """The answer to one request. Raises CqlError where that is an ERROR, OSError where none
+        comes."""
         request = wire.Envelope(self.version, 0, 1, wire.OPCODE[name], body)
         self._socket.sendall(b''.join(wire.encode([request], self._decoder.framed)))
         while True:
@@ -117,14 +133,16 @@ class Session:
         while True:
             flags = 0x04 | (0x08 if paging else 0)
             packed = struct.pack('>B' if self.version < wire.V5 else '>i', flags)
-            body = (wire.long_string(text) + wire.short(wire.CONSISTENCY[consistency]) + packed + wire.integer(5000) +
-                    (wire.value(paging) if paging else b''))
+            body = (wire.long_string(text) + wire.short(wire.CONSISTENCY[consistency]) + packed +
+                    wire.integer(5000) + (wire.value(paging) if paging else b''))
             reader = wire.Reader(wire.behind_extras(self.ask('QUERY', body))[1])
             if reader.int() != wire.ROWS:
                 break
             metadata = wire.Metadata(reader)
             for _ in range(reader.int()):
-                rows.append({column.name: decode(column.type, reader.bytes()) for column in metadata.columns})
+                rows.append({
+                    column.name: decode(column.type, reader.bytes()) for column in metadata.columns
+                })
             paging = metadata.paging
             if not paging:
                 break

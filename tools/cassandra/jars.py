@@ -1,4 +1,5 @@
-"""What a node runs on: a Java, and the jars that pom.xml names, which Maven fetches once into a folder of the cache."""
+"""What a node runs on: a Java, and the jars that pom.xml names, which Maven fetches once into a
+folder of the cache."""
 import fcntl
 import glob
 import hashlib
@@ -10,9 +11,11 @@ import subprocess
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-CACHE = pathlib.Path(os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache') / 'palimpsest-cassandra'
+CACHES = pathlib.Path(os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache')
+CACHE = CACHES / 'palimpsest-cassandra'
 COPY = 'org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies'
-JAVAS = (17, 21)        # the first is Cassandra's own choice; the second runs it with one option more
+# The first is Cassandra's own choice; the second runs it with one option more.
+JAVAS = (17, 21)
 FETCH_TRIES = 3
 
 
@@ -43,7 +46,8 @@ def find_java():
     for version in JAVAS:
         if version in found:
             return found[version], version
-    raise CassandraError(f'no Java {" or ".join(map(str, JAVAS))}; script/deps cassandra installs one, JAVA_HOME names one')
+    raise CassandraError(f'no Java {" or ".join(map(str, JAVAS))}: script/deps cassandra installs '
+                         'one, JAVA_HOME names one')
 
 
 def lib():
@@ -65,13 +69,14 @@ def _fetch(pom, folder):
     maven = shutil.which('mvn')
     if maven is None:
         raise CassandraError('no Maven, which fetches the jars; script/deps cassandra installs it')
+    java_home = pathlib.Path(find_java()[0]).parents[1]
     part = pathlib.Path(tempfile.mkdtemp(prefix='part-', dir=CACHE))
     try:
         for left in reversed(range(FETCH_TRIES)):
             done = subprocess.run([maven, '-B', '-q', '-f', pom, COPY, '-DincludeScope=runtime',
-                                   f'-DoutputDirectory={part}'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, check=False,
-                                  env={**os.environ, 'JAVA_HOME': os.path.dirname(os.path.dirname(find_java()[0]))})
+                                   f'-DoutputDirectory={part}'], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  check=False, env={**os.environ, 'JAVA_HOME': str(java_home)})
             if done.returncode == 0 and list(part.glob('cassandra-all-*.jar')):
                 break
             if left == 0:

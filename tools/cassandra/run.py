@@ -8,8 +8,9 @@ run.py stop 2 | cont 2              SIGSTOP, SIGCONT
 run.py nodetool 1 status
 run.py status | down | down --wipe
 
-A folder holds a cluster: build/cassandra, or the one given with --dir before the verb. `up` without options starts
-the one that is there; another shape needs `down --wipe` first. Ports are free ones, and stay as long as the folder.
+A folder holds a cluster: build/cassandra, or the one given with --dir before the verb. `up` without
+options starts the one that is there; another shape needs `down --wipe` first. Ports are free ones,
+and stay as long as the folder.
 """
 import argparse
 import json
@@ -38,7 +39,8 @@ def up(args):
         cluster = Cluster.found(args.dir)
         other = [name for name, wanted in given.items() if getattr(cluster, name) != wanted]
         if other:
-            raise CassandraError(f'{args.dir} holds a cluster with other {", ".join(other)}; first: down --wipe')
+            raise CassandraError(
+                f'{args.dir} holds a cluster with other {", ".join(other)}; first: down --wipe')
     else:
         cluster = Cluster(folder=args.dir, stays=True, **{**SHAPE, **given})
     try:
@@ -56,6 +58,10 @@ def json_or_text(text):
         return text
 
 
+def as_text(value):
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
 def status(cluster):
     for n in cluster.numbers:
         pid = cluster.pid(n)
@@ -69,15 +75,20 @@ def status(cluster):
 def main():
     parser = argparse.ArgumentParser(prog='tools/cassandra/run.py', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--dir', type=pathlib.Path, default=ROOT / 'build/cassandra', help='where it lives')
+    parser.add_argument('--dir', type=pathlib.Path, default=ROOT / 'build/cassandra',
+                        help='where it lives')
     verbs = parser.add_subparsers(dest='verb', required=True)
     start = verbs.add_parser('up', help='start all nodes that do not run')
     start.add_argument('--nodes', type=int, help=f'1 to {NODES_MAX} [1]')
-    start.add_argument('--datacentres', type=int, help='1 or 2: the second half of the nodes is in dc2 [1]')
-    start.add_argument('--auth', action='store_true', default=None, help='ask for a log-in: cassandra, cassandra')
-    start.add_argument('--tls', choices=TLS[1:], help='for clients: beside plain text, alone, with their certificate')
+    start.add_argument('--datacentres', type=int,
+                       help='1 or 2: the second half of the nodes is in dc2 [1]')
+    start.add_argument('--auth', action='store_true', default=None,
+                       help='ask for a log-in: cassandra, cassandra')
+    start.add_argument('--tls', choices=TLS[1:],
+                       help='for clients: beside plain text, alone, with their certificate')
     start.add_argument('--heap', help='of each node; a message may have a fortieth of it [512M]')
-    start.add_argument('--yaml', action='append', metavar='KEY: VALUE', help='a setting of cassandra.yaml')
+    start.add_argument('--yaml', action='append', metavar='KEY: VALUE',
+                       help='a setting of cassandra.yaml')
     end = verbs.add_parser('down', help='end all nodes in an orderly way')
     end.add_argument('--wipe', action='store_true', help='and delete the folder')
     verbs.add_parser('status', help='what runs; exit 1 when a node does not')
@@ -124,7 +135,7 @@ def act(args):
         with cluster.session(args.node) as session:
             for statement in args.statements:
                 for row in session.execute(statement, args.consistency):
-                    say(json.dumps(row, default=lambda value: value.hex() if isinstance(value, bytes) else str(value)))
+                    say(json.dumps(row, default=as_text))
     else:
         getattr(cluster, args.verb)(args.node)
     return 0

@@ -1,9 +1,10 @@
-"""The native protocol of Cassandra, versions 4 and 5, as bytes: envelopes, segments, and the parts of messages.
+"""The native protocol of Cassandra, versions 4 and 5, as bytes: envelopes, segments, and the parts
+of messages.
 
-Version 4 sends envelopes as they are. Version 5 does so until the answer to STARTUP; from then on each side packs its
-envelopes into segments with checksums. A Decoder takes bytes as they come and gives groups: the envelopes of one
-segment, or a single envelope. encode() is its inverse. Compression by LZ4 is read, and never made: an LZ4 segment may
-hold its payload as it is.
+Version 4 sends envelopes as they are. Version 5 does so until the answer to STARTUP; from then on
+each side packs its envelopes into segments with checksums. A Decoder takes bytes as they come and
+gives groups: the envelopes of one segment, or a single envelope. encode() is its inverse.
+Compression by LZ4 is read, and never made: an LZ4 segment may hold its payload as it is.
 """
 import struct
 import zlib
@@ -15,25 +16,34 @@ BODY_MAX = 256 << 20
 PAYLOAD_MAX = (1 << 17) - 1
 EVENT_STREAM = -1
 
-COMPRESSED, TRACING, PAYLOAD, WARNING, BETA = 0x01, 0x02, 0x04, 0x08, 0x10     # flags of an envelope
+# Flags of an envelope.
+COMPRESSED, TRACING, PAYLOAD, WARNING, BETA = 0x01, 0x02, 0x04, 0x08, 0x10
 
-OPCODES = {0x00: 'ERROR', 0x01: 'STARTUP', 0x02: 'READY', 0x03: 'AUTHENTICATE', 0x05: 'OPTIONS', 0x06: 'SUPPORTED',
-           0x07: 'QUERY', 0x08: 'RESULT', 0x09: 'PREPARE', 0x0a: 'EXECUTE', 0x0b: 'REGISTER', 0x0c: 'EVENT',
-           0x0d: 'BATCH', 0x0e: 'AUTH_CHALLENGE', 0x0f: 'AUTH_RESPONSE', 0x10: 'AUTH_SUCCESS'}
+OPCODES = {
+    0x00: 'ERROR', 0x01: 'STARTUP', 0x02: 'READY', 0x03: 'AUTHENTICATE', 0x05: 'OPTIONS',
+    0x06: 'SUPPORTED', 0x07: 'QUERY', 0x08: 'RESULT', 0x09: 'PREPARE', 0x0a: 'EXECUTE',
+    0x0b: 'REGISTER', 0x0c: 'EVENT', 0x0d: 'BATCH', 0x0e: 'AUTH_CHALLENGE', 0x0f: 'AUTH_RESPONSE',
+    0x10: 'AUTH_SUCCESS',
+}
 OPCODE = {name: number for number, name in OPCODES.items()}
 
-ERRORS = {'SERVER_ERROR': 0x0000, 'PROTOCOL_ERROR': 0x000a, 'BAD_CREDENTIALS': 0x0100, 'UNAVAILABLE': 0x1000,
-          'OVERLOADED': 0x1001, 'IS_BOOTSTRAPPING': 0x1002, 'TRUNCATE_ERROR': 0x1003, 'WRITE_TIMEOUT': 0x1100,
-          'READ_TIMEOUT': 0x1200, 'READ_FAILURE': 0x1300, 'FUNCTION_FAILURE': 0x1400, 'WRITE_FAILURE': 0x1500,
-          'CDC_WRITE_FAILURE': 0x1600, 'CAS_WRITE_UNKNOWN': 0x1700, 'SYNTAX_ERROR': 0x2000, 'UNAUTHORIZED': 0x2100,
-          'INVALID': 0x2200, 'CONFIG_ERROR': 0x2300, 'ALREADY_EXISTS': 0x2400, 'UNPREPARED': 0x2500}
+ERRORS = {
+    'SERVER_ERROR': 0x0000, 'PROTOCOL_ERROR': 0x000a, 'BAD_CREDENTIALS': 0x0100,
+    'UNAVAILABLE': 0x1000, 'OVERLOADED': 0x1001, 'IS_BOOTSTRAPPING': 0x1002,
+    'TRUNCATE_ERROR': 0x1003, 'WRITE_TIMEOUT': 0x1100, 'READ_TIMEOUT': 0x1200,
+    'READ_FAILURE': 0x1300, 'FUNCTION_FAILURE': 0x1400, 'WRITE_FAILURE': 0x1500,
+    'CDC_WRITE_FAILURE': 0x1600, 'CAS_WRITE_UNKNOWN': 0x1700, 'SYNTAX_ERROR': 0x2000,
+    'UNAUTHORIZED': 0x2100, 'INVALID': 0x2200, 'CONFIG_ERROR': 0x2300, 'ALREADY_EXISTS': 0x2400,
+    'UNPREPARED': 0x2500,
+}
 ERROR_NAMES = {code: name for name, code in ERRORS.items()}
 CONSISTENCY = {name: number for number, name in enumerate(
-    ('ANY', 'ONE', 'TWO', 'THREE', 'QUORUM', 'ALL', 'LOCAL_QUORUM', 'EACH_QUORUM', 'SERIAL', 'LOCAL_SERIAL',
-     'LOCAL_ONE'))}
+    ('ANY', 'ONE', 'TWO', 'THREE', 'QUORUM', 'ALL', 'LOCAL_QUORUM', 'EACH_QUORUM', 'SERIAL',
+     'LOCAL_SERIAL', 'LOCAL_ONE'))}
 
 VOID, ROWS, SET_KEYSPACE, PREPARED, SCHEMA_CHANGE = 1, 2, 3, 4, 5      # kinds of RESULT
-GLOBAL_TABLE, HAS_MORE, NO_METADATA, METADATA_CHANGED = 1, 2, 4, 8     # flags of the metadata of rows
+# Flags of the metadata of rows.
+GLOBAL_TABLE, HAS_MORE, NO_METADATA, METADATA_CHANGED = 1, 2, 4, 8
 CUSTOM, LIST, MAP, SET, UDT, TUPLE = 0x00, 0x20, 0x21, 0x22, 0x30, 0x31
 
 
@@ -45,14 +55,16 @@ class Envelope:
     __slots__ = ('version', 'flags', 'stream', 'opcode', 'body')
 
     def __init__(self, version, flags, stream, opcode, body):
-        self.version, self.flags, self.stream, self.opcode, self.body = version, flags, stream, opcode, body
+        self.version, self.flags, self.stream = version, flags, stream
+        self.opcode, self.body = opcode, body
 
     @property
     def name(self):
         return OPCODES.get(self.opcode, f'0x{self.opcode:02x}')
 
     def pack(self):
-        return struct.pack('>BBhBi', self.version, self.flags, self.stream, self.opcode, len(self.body)) + self.body
+        head = (self.version, self.flags, self.stream, self.opcode, len(self.body))
+        return struct.pack('>BBhBi', *head) + self.body
 
     def copy(self, **changes):
         fields = {name: changes.get(name, getattr(self, name)) for name in self.__slots__}
@@ -116,7 +128,8 @@ def lz4_decompress(block, size):
                 raise WireError('LZ4: a match before the beginning')
             length += 4
             seen = out[len(out) - distance:][:length]
-            out += (seen * (length // len(seen) + 1))[:length]      # a match may overlap what it makes
+            # A match may overlap what it makes.
+            out += (seen * (length // len(seen) + 1))[:length]
     except IndexError:
         raise WireError('LZ4: cut off') from None
     if len(out) != size:
@@ -127,14 +140,17 @@ def lz4_decompress(block, size):
 def pack_segment(payload, whole=True, lz4=False):
     """One segment; whole: its envelopes begin and end in it."""
     if lz4:
-        header = (len(payload) | whole << 34).to_bytes(5, 'little')     # uncompressed length 0: it is as it is
+        # Uncompressed length 0: it is as it is.
+        header = (len(payload) | whole << 34).to_bytes(5, 'little')
     else:
         header = (len(payload) | whole << 17).to_bytes(3, 'little')
-    return (header + crc24(header).to_bytes(3, 'little') + payload + crc32(payload).to_bytes(4, 'little'))
+    return (header + crc24(header).to_bytes(3, 'little') + payload +
+            crc32(payload).to_bytes(4, 'little'))
 
 
 def unpack_segment(buffer, lz4=False):
-    """(payload, whole, its size as sent) of the segment at the beginning of buffer; None: it is not all there."""
+    """(payload, whole, its size as sent) of the segment at the beginning of buffer; None: it is not
+    all there."""
     size = 5 if lz4 else 3
     if len(buffer) < size + 3:
         return None
@@ -165,7 +181,8 @@ def unpack_envelope(buffer):
 
 
 class Decoder:
-    """Bytes in, groups of envelopes out. framed and lz4 are set by who knows that the handshake is over."""
+    """Bytes in, groups of envelopes out. framed and lz4 are set by who knows that the handshake is
+    over."""
 
     def __init__(self):
         self.framed = self.lz4 = False
@@ -342,14 +359,16 @@ def string_map(items):
 
 def string_multimap(items):
     return short(len(items)) + b''.join(
-        string(name) + short(len(texts)) + b''.join(map(string, texts)) for name, texts in items.items())
+        string(name) + short(len(texts)) + b''.join(map(string, texts))
+        for name, texts in items.items())
 
 
 class Column:
     __slots__ = ('keyspace', 'table', 'name', 'option', 'type')
 
     def __init__(self, keyspace, table, name, option, packed_type):
-        self.keyspace, self.table, self.name, self.option, self.type = keyspace, table, name, option, packed_type
+        self.keyspace, self.table, self.name = keyspace, table, name
+        self.option, self.type = option, packed_type
 
 
 class Metadata:
@@ -359,7 +378,9 @@ class Metadata:
         self.flags, self.count = reader.int(), reader.int()
         self.paging = reader.bytes() if self.flags & HAS_MORE else None
         self.new_id = reader.short_bytes() if self.flags & METADATA_CHANGED else None
-        self.columns = None if self.flags & NO_METADATA else _columns(reader, self.flags, self.count)
+        self.columns = None
+        if not self.flags & NO_METADATA:
+            self.columns = _columns(reader, self.flags, self.count)
 
     def pack(self, columns):
         """As it was, with these columns."""
@@ -403,8 +424,9 @@ class Prepared:
         self.metadata = Metadata(reader)
 
     def pack(self, columns):
-        return (short_bytes(self.id) + (b'' if self.result_id is None else short_bytes(self.result_id)) +
-                self.before + self.metadata.pack(columns))
+        return (short_bytes(self.id) +
+                (b'' if self.result_id is None else short_bytes(self.result_id)) + self.before +
+                self.metadata.pack(columns))
 
 
 def behind_extras(envelope):
@@ -438,8 +460,8 @@ WRITE_TYPES = ('SIMPLE', 'BATCH', 'UNLOGGED_BATCH', 'COUNTER', 'BATCH_LOG', 'CAS
 
 
 def error_body(name, message, version, **fields):
-    """The body of ERROR. fields, each with a default: consistency, received, block_for, required, alive, write_type,
-    data_present, failures, contentions, id, keyspace, table."""
+    """The body of ERROR. fields, each with a default: consistency, received, block_for, required,
+    alive, write_type, data_present, failures, contentions, id, keyspace, table."""
     code = ERRORS[name]
 
     def number(field, default):
@@ -449,7 +471,8 @@ def error_body(name, message, version, **fields):
     level = short(CONSISTENCY[fields.get('consistency', 'LOCAL_QUORUM')])
     failures = number('failures', 1)
     if version >= V5:       # address and reason of each
-        failures += b''.join(bytes([4, 127, 0, 0, n + 1]) + short(0) for n in range(int(fields.get('failures', 1))))
+        numbers = range(1, int(fields.get('failures', 1)) + 1)
+        failures += b''.join(bytes([4, 127, 0, 0, n]) + short(0) for n in numbers)
     write_type = fields.get('write_type', 'SIMPLE')
     if name == 'UNAVAILABLE':
         body += level + number('required', 2) + number('alive', 1)
@@ -460,7 +483,8 @@ def error_body(name, message, version, **fields):
             body += short(int(fields.get('contentions', 1)))
     elif name in ('READ_TIMEOUT', 'READ_FAILURE'):
         body += level + number('received', 1) + number('block_for', 2)
-        body += (failures if name == 'READ_FAILURE' else b'') + bytes([bool(fields.get('data_present', False))])
+        body += failures if name == 'READ_FAILURE' else b''
+        body += bytes([bool(fields.get('data_present', False))])
     elif name == 'CAS_WRITE_UNKNOWN':
         body += level + number('received', 1) + number('block_for', 2)
     elif name == 'FUNCTION_FAILURE':
