@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """All tests in all builds, counted. Started by script/test; the steps and their names are STEPS below.
 
-Every step builds in build-test/STEP (or TEST_BUILDS/STEP). A cmocka program counts by its tests, any other program as one, a build that
+Every step builds in build-test/STEP (or TEST_BUILDS/STEP). The trees of later steps are built while the tests of a step run: tests
+wait for most of their time, and the compilers take only what they leave. A cmocka program counts by its tests, any other program as one, a build that
 fails as one failure. Prints what failed as it goes, the end of each failure once more at the end, and
 `N passed, N failed` as its last line.
 """
@@ -13,9 +14,11 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -40,6 +43,7 @@ SANITIZER_ENV = {
     'UBSAN_OPTIONS': 'print_stacktrace=1:halt_on_error=1',
     'TSAN_OPTIONS': 'halt_on_error=1:second_deadlock_stack=1:die_after_fork=0',   # a test forks itself to kill the child
 }
+MEMORY, MEMORY_FREE_BYTES = '/dev/shm', 4 << 30
 RAN = re.compile(r'^\[==========\] .*?(\d+) test\(s\) run\.', re.M)
 FAILED = re.compile(r'^\[  FAILED  \] .*?(\d+) test\(s\), listed below', re.M)
 
@@ -79,7 +83,8 @@ class Counts:
 
 
 def say(text):
-    print(text, flush=True)
+    sys.stdout.write(f'{text}\n')    # in one piece: the build of a later step speaks beside the tests
+    sys.stdout.flush()
 
 
 class Progress:
@@ -97,11 +102,18 @@ class Progress:
 COUNTED = re.compile(r'\s*\[?(\d+)/(\d+)')    # how ninja and meson begin a line
 
 
-def run_counted(command, what, env=None):
-    """As run, for what tells on each line how far it is."""
+# Runs its arguments at the lowest priority. A kernel that shares the processor between sessions first wants that said of the session.
+LAST_IN_LINE = ('sh', '-c', '(echo 19 >/proc/self/autogroup) 2>/dev/null; exec nice -n 19 "$@"', 'sh')
+
+
+def run_counted(command, what, env=None, behind=None):
+    """As run, for what tells on each line how far it is. behind: a list; the command gives way to all others, and is in it."""
     progress, lines = Progress(what), []
-    process = subprocess.Popen([str(part) for part in command], cwd=ROOT, env={**os.environ, **(env or {})}, text=True,
-                               errors='replace', stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = subprocess.Popen([str(part) for part in (*(LAST_IN_LINE if behind is not None else ()), *command)], cwd=ROOT,
+                               env={**os.environ, **(env or {})}, text=True, errors='replace', stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, start_new_session=behind is not None)
+    if behind is not None:
+        behind.append(process)
     for line in process.stdout:
         lines.append(line)
         counted = COUNTED.match(line)
@@ -126,16 +138,48 @@ def say_longest(what, durations):
         say(f'   {what}: longest: ' + ', '.join(f'{name} {seconds:.0f} s' for name, seconds in longest))
 
 
-def build(name, options, targets=(), env=None):
+def build(name, options, targets=(), env=None, behind=None):
     """'' when build-test/name is set up and built, else what the compilers said."""
     folder = BUILDS / name
-    if not (folder / 'build.ninja').exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        fine, output = run(['meson', 'setup', folder, ROOT, *options], env)
-        if not fine:
-            return output[-4000:]
-    fine, output = run_counted(['ninja', '-C', folder, '-k', '0', *targets], f'{name}: built', env)
+    with TREE_LOCKS[name]:
+        if not (folder / 'build.ninja').exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            fine, output = run(['meson', 'setup', folder, ROOT, *options], env)
+            if not fine:
+                return output[-4000:]
+        elif '-Dfuzz=true' in options:             # a new target is seen at setup only
+            run(['meson', 'setup', '--reconfigure', folder, ROOT])
+        fine, output = run_counted(['ninja', '-C', folder, '-k', '0', *targets], f'{name}: built', env, behind)
     return '' if fine else '\n'.join(line for line in output.splitlines() if not line.startswith('['))[:6000] or output[-6000:]
+
+
+class Ahead:
+    """Builds trees one after another, beside the steps. Nothing runs beside the first: it is built as fast as can be."""
+
+    def __init__(self, names):
+        self.processes = []
+        self.pool = concurrent.futures.ThreadPoolExecutor(1)
+        self.built = {name: self.pool.submit(self.build, name, self.processes if number else None)
+                      for number, name in enumerate(names)}
+
+    @staticmethod
+    def build(name, behind):
+        began = time.monotonic()
+        options, targets, env = TREES[name]
+        return build(name, options, targets, env, behind), time.monotonic() - began
+
+    def wait(self, name):
+        """What the compilers of this tree said, '' when it is built; says how long that took."""
+        began = time.monotonic()
+        broken, seconds = self.built[name].result()
+        say(f'   {name}: built in {seconds:.0f} s, waited for {time.monotonic() - began:.0f} s')
+        return broken
+
+    def end(self):
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
 
 
 def count_program(test):
@@ -151,13 +195,20 @@ def count_program(test):
     return max(ran - failed, 0), failed
 
 
+def test_env(name):
+    """What the tests of build-test/name run with. Those of gcc write to a disk; the others write to memory, and so wait for no sync."""
+    if name == 'gcc' or 'TMPDIR' in os.environ or not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < MEMORY_FREE_BYTES:
+        return SANITIZER_ENV
+    return {**SANITIZER_ENV, 'TMPDIR': MEMORY}
+
+
 def meson_test(name, arguments, counts):
     """Runs meson's tests of build-test/name and counts them."""
     folder = BUILDS / name
     log = folder / 'meson-logs' / 'testlog.json'
     log.unlink(missing_ok=True)
     _, said = run_counted(['meson', 'test', '-C', folder, '--no-rebuild', '--timeout-multiplier',
-                           SLOWER.get(name, SLOWER_OTHERS), '--num-processes', BESIDE, *arguments], f'{name}: ran', SANITIZER_ENV)
+                           SLOWER.get(name, SLOWER_OTHERS), '--num-processes', BESIDE, *arguments], f'{name}: ran', test_env(name))
     tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     for test in tests:
         passed, failed = count_program(test)
@@ -171,40 +222,51 @@ def meson_test(name, arguments, counts):
         counts.add(0, 1)
 
 
-def build_and_test(name, options, arguments, counts, env=None):
-    began = time.monotonic()
-    broken = build(name, options, env=env)
-    say(f'   {name}: built in {time.monotonic() - began:.0f} s')
+def build_and_test(name, arguments, counts, ahead):
+    broken = ahead.wait(name)
     if broken:
         counts.tell(f'{name}: the build', broken)
         counts.add(0, 1)              # what was built is tested all the same
     meson_test(name, arguments, counts)
 
 
+FUZZ_SOURCES = sorted((ROOT / 'test' / 'fuzz').glob('fuzz_*.c'))
+LOOSE = '-Db_lundef=false'
 GCC = [], {'CC': 'gcc'}
-ASAN = ['-Db_sanitize=address,undefined', '-Db_lundef=false'], {'CC': 'gcc'}
+LINES_ONLY = '-Dc_args=-g1'          # a backtrace needs no more; the places of variables are what takes long
+ASAN = ['-Db_sanitize=address,undefined', LOOSE, LINES_ONLY], {'CC': 'gcc'}
+TREES = {                             # name: (options, targets, environment)
+    'gcc': (GCC[0], (), GCC[1]),
+    'release': (['--buildtype=release'], ('palimpsest', 'bench'), GCC[1]),
+    'clang': ([], (), {'CC': 'clang'}),
+    'asan': (ASAN[0], (), ASAN[1]),
+    'tsan': (['-Db_sanitize=thread', LOOSE, LINES_ONLY], (), GCC[1]),
+    'fuzz': (['-Dfuzz=true', '-Db_sanitize=address,undefined', LOOSE, '-Dc_args=-fsanitize=fuzzer-no-link'],
+             tuple(f'test/fuzz/{source.stem}' for source in FUZZ_SOURCES), {'CC': 'clang'}),
+}
+TREE_LOCKS = {name: threading.Lock() for name in TREES}
+TREES_OF = {'gcc': ('gcc', 'release'), 'clang': ('clang',), 'asan': ('asan',), 'tsan': ('tsan',), 'fuzz': ('fuzz',)}
 
 
-def step_gcc(counts):
+def step_gcc(counts, ahead):
     """And what is released and measured: its optimizer sees more, and so warns of more."""
-    build_and_test('gcc', GCC[0], ['--no-suite', 'long'], counts, GCC[1])
-    broken = build('release', ['--buildtype=release'], ['palimpsest', 'bench'], GCC[1])
+    build_and_test('gcc', ['--no-suite', 'long'], counts, ahead)
+    broken = ahead.wait('release')
     counts.add(not broken, bool(broken))
     if broken:
         counts.tell('gcc: the release build', broken)
 
 
-def step_clang(counts):
-    build_and_test('clang', [], ['--no-suite', 'long', '--no-suite', 'gates'], counts, {'CC': 'clang'})
+def step_clang(counts, ahead):
+    build_and_test('clang', ['--no-suite', 'long', '--no-suite', 'gates'], counts, ahead)
 
 
-def step_asan(counts):
-    build_and_test('asan', ASAN[0], ['--no-suite', 'long', '--no-suite', 'gates'], counts, ASAN[1])
+def step_asan(counts, ahead):
+    build_and_test('asan', ['--no-suite', 'long', '--no-suite', 'gates'], counts, ahead)
 
 
-def step_tsan(counts):
-    build_and_test('tsan', ['-Db_sanitize=thread', '-Db_lundef=false'], ['--suite', 'tsan', '--no-suite', 'long'],
-                   counts, {'CC': 'gcc'})
+def step_tsan(counts, ahead):
+    build_and_test('tsan', ['--suite', 'tsan', '--no-suite', 'long'], counts, ahead)
 
 
 def git(*words):
@@ -233,7 +295,7 @@ def tests_of(name, areas):
     return names, targets
 
 
-def step_quick(counts):
+def step_quick(counts, _ahead):
     """What changed alone: the tests of its folders in the build of the step gcc, and the gates."""
     paths, areas = changed()
     broken = build('gcc', GCC[0], ['build.ninja'], GCC[1])
@@ -266,20 +328,16 @@ def fuzz_one(program, artifacts):
     return name, fine, output
 
 
-def step_fuzz(counts):
+def step_fuzz(counts, ahead):
     """A crash keeps its input in build-test/fuzz/artifacts."""
-    sources = sorted((ROOT / 'test' / 'fuzz').glob('fuzz_*.c'))
-    options = ['-Dfuzz=true', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Dc_args=-fsanitize=fuzzer-no-link']
-    if (BUILDS / 'fuzz' / 'build.ninja').exists():     # a new target is seen at setup only
-        run(['meson', 'setup', '--reconfigure', BUILDS / 'fuzz', ROOT])
-    broken = build('fuzz', options, [f'test/fuzz/{source.stem}' for source in sources], {'CC': 'clang'})
+    broken = ahead.wait('fuzz')
     if broken:
         counts.tell('fuzz: the build', broken)
         counts.add(0, 1)
         return
     artifacts = BUILDS / 'fuzz' / 'artifacts'
     artifacts.mkdir(exist_ok=True)
-    programs = [BUILDS / 'fuzz' / 'test' / 'fuzz' / source.stem for source in sources]
+    programs = [BUILDS / 'fuzz' / 'test' / 'fuzz' / source.stem for source in FUZZ_SOURCES]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for name, fine, output in pool.map(lambda program: fuzz_one(program, artifacts), programs):
             counts.add(fine, not fine)
@@ -323,12 +381,12 @@ def run_scenes(step, name, counts, *files, jobs=BESIDE):
     counts.add(*(map(int, total.groups()) if total else (0, 1)))
 
 
-def step_scene(counts):
+def step_scene(counts, _ahead):
     for name in ('gcc', 'asan'):
         run_scenes('scene', name, counts)
 
 
-def step_wiki(counts):
+def step_wiki(counts, _ahead):
     e2e = ROOT / 'test' / 'e2e'
     for name, (options, env) in {'gcc': GCC, 'asan': ASAN}.items():
         broken = build(name, options, ['palimpsest'], env)
@@ -356,36 +414,37 @@ def run_slow_wiki(step, counts):
     run_scenes(step, 'gcc', counts, ROOT / 'test' / 'e2e' / f'scene_{step}.py', jobs=1)
 
 
-def step_lag(counts):
+def step_lag(counts, _ahead):
     """A wiki on MariaDB whose replica is behind."""
     run_slow_wiki('lag', counts)
 
 
-def step_faults(counts):
+def step_faults(counts, _ahead):
     """What breaks around a wiki, and the wiki itself."""
     run_slow_wiki('faults', counts)
 
 
 def run_cassandra(step, counts, *patterns):
     """Files of test/cassandra, one after another: each has nodes of its own, and ends them."""
-    broken = build('gcc', GCC[0], ['palimpsest', 'example/cql'], GCC[1])
+    programs = ['palimpsest', 'example/cql', *(f'test/unit/cassandra/test_cassandra_{name}' for name in ('titles', 'pages'))]
+    broken = build('gcc', GCC[0], programs, GCC[1])
     if broken:
         counts.tell(f'{step}: the build', broken)
     files = sorted(path for pattern in patterns for path in (ROOT / 'test' / 'cassandra').glob(pattern))
     run_scenes(step, 'gcc', counts, *files, jobs=1)
 
 
-def step_cassandra(counts):
+def step_cassandra(counts, _ahead):
     """A real Cassandra of one node."""
     run_cassandra('cassandra', counts, 'test_*.py', 'scene_*.py')
 
 
-def step_cassandra_long(counts):
+def step_cassandra_long(counts, _ahead):
     """Three nodes and two data centres."""
     run_cassandra('cassandra-long', counts, 'long_*.py')
 
 
-def step_fresh(counts):
+def step_fresh(counts, _ahead):
     """What the README tells a newcomer, and the wiki, on a Debian with nothing on it."""
     process = subprocess.Popen([ROOT / 'script' / 'fresh', 'tools/newcomer.sh'], cwd=ROOT, text=True, errors='replace',
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -402,7 +461,7 @@ def step_fresh(counts):
         counts.failures.append(('fresh', ''.join([*failed, last])))     # again: what is far above may be lost
 
 
-def step_model(counts):
+def step_model(counts, _ahead):
     """The protocol between servers, searched by Spin; MODEL_BUDGET=large for days that have the time."""
     fine, output = run([sys.executable, ROOT / 'test' / 'models' / 'run.py'])
     total = re.search(r'^(\d+) passed, (\d+) failed\n?\Z', output, re.M)
@@ -433,18 +492,26 @@ def main():
         say(f'another run is at work in {BUILDS}; waiting for it')
         fcntl.flock(lock, fcntl.LOCK_EX)
     counts = Counts()
+    ahead = Ahead(dict.fromkeys(tree for name in wanted for tree in TREES_OF.get(name, ())))
+    try:
+        run_steps(wanted, counts, ahead)
+    finally:
+        ahead.end()
+    counts.repeat()
+    say(f'{counts.passed} passed, {counts.failed} failed')
+    return 1 if counts.failed or counts.passed == 0 else 0
+
+
+def run_steps(wanted, counts, ahead):
     for name in wanted:
         began, passed, failed = time.monotonic(), counts.passed, counts.failed
         say(f'== {name}')
         try:
-            STEPS[name](counts)
+            STEPS[name](counts, ahead)
         except Exception:             # pylint: disable=broad-except    # the other steps are run all the same
             counts.tell(f'{name}: the step itself', traceback.format_exc())
             counts.add(0, 1)
         say(f'   {counts.passed - passed} passed, {counts.failed - failed} failed, {time.monotonic() - began:.0f} s')
-    counts.repeat()
-    say(f'{counts.passed} passed, {counts.failed} failed')
-    return 1 if counts.failed or counts.passed == 0 else 0
 
 
 if __name__ == '__main__':
