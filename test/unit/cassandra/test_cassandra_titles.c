@@ -1,203 +1,17 @@
 /* Goal: facts and bytes of titles come back as they were written; what a write that broke off left
  * is not found; deletions spare what came later.
- * Method: a real Cassandra. CASSANDRA_POINT (127.0.0.1:9042) and CASSANDRA_DC (dc1) say where it
- * is; test/cassandra starts one and this. The loop runs on a thread of its own. */
+ * Method: a real Cassandra (real.h). */
 #include "../cmocka_all.h"
-#include "cassandra/schema.h"
-#include "cassandra/titles.h"
-#include "cql/cql.h"
-#include "loop/loop.h"
-#include "loop/sysclock.h"
+#include "real.h"
 
-#include <pthread.h>
+#include "../cmocka_all.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <xxhash.h>
 
-enum { WAIT_S = 60 };
-
-static struct {
-    struct loop *loop;
-    struct clock *clock;
-    struct sysclock *time;
-    struct cql *client;
-    struct titles *titles;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t turned;
-    bool up, ready, over, stopped;
-    err why;
-    unsigned version;
-    char note[ERR_NOTE_BYTES];
-    char keyspace[40];
-} the;
-
-static void told(bool *what)
-{
-    INVARIANT(pthread_mutex_lock(&the.lock) == 0);
-    *what = true;
-    INVARIANT(pthread_cond_broadcast(&the.turned) == 0);
-    INVARIANT(pthread_mutex_unlock(&the.lock) == 0);
-}
-
-static void wait_for(bool *what, const char *name)
-{
-    struct timespec t;
-    assert_int_equal(clock_gettime(CLOCK_REALTIME, &t), 0);
-    t.tv_sec += WAIT_S;
-    assert_int_equal(pthread_mutex_lock(&the.lock), 0);
-    while (!*what)
-        if (pthread_cond_timedwait(&the.turned, &the.lock, &t) != 0 && !*what)
-            fail_msg("not within %d s: %s", WAIT_S, name);
-    *what = false;
-    assert_int_equal(pthread_mutex_unlock(&the.lock), 0);
-}
-
-static void on_ready(void *ctx, bool ready)
-{
-    (void)ctx;
-    if (ready)
-        told(&the.ready);
-}
-
-static const char *env(const char *name, const char *otherwise)
-{
-    const char *value = getenv(name);
-    return value != NULL ? value : otherwise;
-}
-
-static void *thread_run(void *ctx)
-{
-    (void)ctx;
-    struct err_note note = { .text = "" };
-    the.loop = loop_new(1);
-    const struct cql_opts o = { .loop = the.loop,
-                                .clock = the.clock,
-                                .contact_points = { env("CASSANDRA_POINT", "127.0.0.1:9042") },
-                                .contact_points_count = 1,
-                                .local_dc = env("CASSANDRA_DC", "dc1"),
-                                .lz4 = true,
-                                .ready = on_ready };
-    the.client = cql_new(&o, &note);
-    the.titles = the.client == NULL ? NULL : titles_new(the.client, the.keyspace, the.clock, &note);
-    if (the.titles == NULL)
-        check_failed(__FILE__, __LINE__, note.text);
-    told(&the.up);
-    loop_run(the.loop);
-    return NULL;
-}
-
-static void schema_told(void *ctx, err why, unsigned version, const struct err_note *note)
-{
-    (void)ctx;
-    the.why = why;
-    the.version = version;
-    (void)snprintf(the.note, sizeof the.note, "%s", note->text);
-    told(&the.over);
-}
-
-static struct schema_opts schema_opts(void)
-{
-    static char replication[100];
-    (void)snprintf(replication, sizeof replication, "{'class': 'NetworkTopologyStrategy', '%s': 1}",
-                   env("CASSANDRA_DC", "dc1"));
-    return (struct schema_opts){ .client = the.client,
-                                 .clock = the.clock,
-                                 .keyspace = the.keyspace,
-                                 .replication = replication,
-                                 .deadline = mono_add_ms(clock_mono(the.clock), 50000) };
-}
-
-static void look_run(void *ctx)
-{
-    (void)ctx;
-    const struct schema_opts o = schema_opts();
-    schema_look(&o, schema_told, NULL);
-}
-
-static void apply_run(void *ctx)
-{
-    (void)ctx;
-    const struct schema_opts o = schema_opts();
-    schema_apply(&o, schema_told, NULL);
-}
-
-static void on_loop(void (*run)(void *ctx))
-{
-    loop_post(the.loop, run, NULL);
-    wait_for(&the.over, "the schema");
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    assert_int_equal(pthread_mutex_init(&the.lock, NULL), 0);
-    assert_int_equal(pthread_cond_init(&the.turned, NULL), 0);
-    the.time = sysclock_new();
-    the.clock = sysclock_clock(the.time);
-    (void)snprintf(the.keyspace, sizeof the.keyspace, "t%llx",
-                   (unsigned long long)clock_wall(the.clock).ns);
-    assert_int_equal(pthread_create(&the.thread, NULL, thread_run, NULL), 0);
-    wait_for(&the.up, "the client's thread");
-    wait_for(&the.ready, "the cluster");
-    return 0;
-}
-
-static void on_stopped(void *ctx)
-{
-    (void)ctx;
-    cql_free(&the.client);
-    loop_stop(the.loop);
-    told(&the.stopped);
-}
-
-static void stop_run(void *ctx)
-{
-    (void)ctx;
-    cql_stop(the.client, mono_add_ms(clock_mono(the.clock), 2000), on_stopped, NULL);
-}
-
-static void drop_done(struct cql_request *q)
-{
-    cql_outcome_fini(&q->out);
-    told(&the.over);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    char text[100];
-    (void)snprintf(text, sizeof text, "DROP KEYSPACE IF EXISTS %s", the.keyspace);
-    struct cql_request q = { .way = CQL_WAY_TEXT, .text = str_of(text), .done = drop_done };
-    q.params.consistency = CQL_LOCAL_QUORUM;
-    q.params.timestamp_us = CQL_NO_TIMESTAMP;
-    q.params.now_s = CQL_NO_NOW;
-    q.deadline = mono_add_ms(clock_mono(the.clock), 30000);
-    cql_start(the.client, &q);
-    wait_for(&the.over, "the keyspace is dropped");
-    loop_post(the.loop, stop_run, NULL);
-    wait_for(&the.stopped, "the client has stopped");
-    assert_int_equal(pthread_join(the.thread, NULL), 0);
-    loop_free(&the.loop);
-    titles_free(&the.titles);
-    sysclock_free(&the.time);
-    return 0;
-}
-
 /* ---- calls ---- */
-
-static void call_told(struct store_call *c)
-{
-    (void)c;
-    told(&the.over);
-}
-
-static struct store_call call(void)
-{
-    return (struct store_call){ .home = home_here(), .done = call_told };
-}
 
 static struct titles_key key_of(const char *title)
 {
@@ -208,23 +22,23 @@ static struct titles_key key_of(const char *title)
 
 static err load(struct titles_load *l, const char *title, struct arena *a)
 {
-    *l = (struct titles_load){ .call = call(), .key = key_of(title), .arena = a };
+    *l = (struct titles_load){ .call = real_call(), .key = key_of(title), .arena = a };
     assert_int_equal(titles_load(the.titles, l), STORE_LATER);
-    wait_for(&the.over, "a load");
+    real_wait("a load");
     return l->call.why;
 }
 
 static err append(const char *title, const struct fact *facts, unsigned count,
                   const struct titles_bytes *bytes, struct arena *arena)
 {
-    struct titles_append a = { .call = call(),
+    struct titles_append a = { .call = real_call(),
                                .key = key_of(title),
                                .facts = facts,
                                .facts_count = count,
                                .bytes = bytes,
                                .arena = arena };
     assert_int_equal(titles_append(the.titles, &a), STORE_LATER);
-    wait_for(&the.over, "an append");
+    real_wait("an append");
     if (a.call.why != ERR_OK)
         print_message("%s\n", a.note.text);
     return a.call.why;
@@ -270,14 +84,14 @@ static void render_init(struct render *r, uint64_t rev, int64_t at, size_t n)
 
 static err body(const struct render *r, const char *title, struct arena *a, str *out)
 {
-    struct titles_body b = { .call = call(),
+    struct titles_body b = { .call = real_call(),
                              .key = key_of(title),
                              .name = r->fact.name,
                              .digest = r->fact.digest,
                              .content = &r->content,
                              .arena = a };
     assert_int_equal(titles_body(the.titles, &b), STORE_LATER);
-    wait_for(&the.over, "a body");
+    real_wait("a body");
     *out = b.bytes;
     return b.call.why;
 }
@@ -287,16 +101,16 @@ static err body(const struct render *r, const char *title, struct arena *a, str 
 static void the_schema_is_made_once(void **state)
 {
     (void)state;
-    on_loop(look_run);
+    real_look();
     assert_int_equal(the.why, ERR_OK);
     assert_int_equal(the.version, 0);
-    on_loop(apply_run);
+    real_apply();
     if (the.why != ERR_OK)
         fail_msg("%s", the.note);
     assert_int_equal(the.version, SCHEMA_VERSION);
-    on_loop(apply_run); /* nothing is missing */
+    real_apply(); /* nothing is missing */
     assert_int_equal(the.why, ERR_OK);
-    on_loop(look_run);
+    real_look();
     assert_int_equal(the.version, SCHEMA_VERSION);
 }
 
@@ -361,10 +175,10 @@ static void many_facts_come_in_pages(void **state)
     assert_int_equal(load(&l, "Many", &a), ERR_OK);
     assert_int_equal(l.facts_count, 24 * COUNT_OF(facts));
     l = (struct titles_load){
-        .call = call(), .key = key_of("Many"), .arena = &a, .facts_max = 100
+        .call = real_call(), .key = key_of("Many"), .arena = &a, .facts_max = 100
     };
     assert_int_equal(titles_load(the.titles, &l), STORE_LATER);
-    wait_for(&the.over, "a load");
+    real_wait("a load");
     assert_int_equal(l.call.why, ERR_LIMIT);
     arena_fini(&a);
 }
@@ -416,10 +230,10 @@ static err cull(const char *title, const struct title_cull *c)
 {
     const str html = STR("html");
     struct titles_cull q = {
-        .call = call(), .key = key_of(title), .cull = c, .contents = &html, .contents_count = 1
+        .call = real_call(), .key = key_of(title), .cull = c, .contents = &html, .contents_count = 1
     };
     assert_int_equal(titles_cull(the.titles, &q), STORE_LATER);
-    wait_for(&the.over, "a cull");
+    real_wait("a cull");
     if (q.call.why != ERR_OK)
         print_message("%s\n", q.note.text);
     return q.call.why;
@@ -463,13 +277,13 @@ static void facts_that_are_forgotten_are_gone(void **state)
     assert_int_equal(append("Forget", &one.fact, 1, NULL, &a), ERR_OK);
     assert_int_equal(append("Forget", &two.fact, 1, NULL, &a), ERR_OK);
     const struct fact *gone = &one.fact;
-    struct titles_forget f = { .call = call(),
+    struct titles_forget f = { .call = real_call(),
                                .key = key_of("Forget"),
                                .facts = &gone,
                                .facts_count = 1,
                                .horizon = at_s(6005) };
     assert_int_equal(titles_forget(the.titles, &f), STORE_LATER);
-    wait_for(&the.over, "a forget");
+    real_wait("a forget");
     assert_int_equal(f.call.why, ERR_OK);
     assert_int_equal(load(&l, "Forget", &a), ERR_OK);
     assert_int_equal(l.facts_count, 1);
@@ -490,5 +304,5 @@ int main(void)
         cmocka_unit_test(a_cull_spares_what_came_later),
         cmocka_unit_test(facts_that_are_forgotten_are_gone),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, real_setup, real_teardown);
 }

@@ -1,0 +1,283 @@
+/* pages.c - buckets, domains, and how a request works on a title.
+ *
+ * Invariants: (1) times of this server's facts rise strictly: last is raised under the lock. (2) A
+ * work ends once, and its request with it. */
+#include "cassandra/pages_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SKEWS_OF_GRACE = 10 };
+
+/* ---- the store ---- */
+
+static bool policy_is_fine(const struct page_policy *p, int64_t max_skew_ns)
+{
+    if (p->kind == POLICY_LATEST_HASH)
+        return false;
+    bool graced =
+        p->kind == POLICY_APP_TTL || p->kind == POLICY_LATEST || p->kind == POLICY_INTERVAL;
+    return !graced || p->grace_ttl_ns >= SKEWS_OF_GRACE * max_skew_ns;
+}
+
+struct cassandra_pages *cassandra_pages_new(const struct cassandra_pages_opts *o,
+                                            struct err_note *note)
+{
+    if (o->buckets_count > CASSANDRA_BUCKETS_MAX) {
+        err_note_set(note, "at most %d page buckets", CASSANDRA_BUCKETS_MAX);
+        return NULL;
+    }
+    for (unsigned i = 0; i < o->buckets_count; i++)
+        if (!policy_is_fine(&o->buckets[i].policy, o->max_skew_ns)) {
+            err_note_set(note,
+                         "bucket %s: on a store of many servers a policy keeps what is superseded "
+                         "for ten times max_skew at least; %s with this grace_ttl does not",
+                         o->buckets[i].name, page_policy_name(o->buckets[i].policy.kind));
+            return NULL;
+        }
+    struct cassandra_pages *p = calloc(1, sizeof *p);
+    INVARIANT(p != NULL);
+    p->magic = CASSANDRA_PAGES_MAGIC;
+    p->opts = *o;
+    INVARIANT(pthread_mutex_init(&p->lock, NULL) == 0);
+    for (unsigned i = 0; i < o->buckets_count; i++)
+        p->buckets[i] = (struct page_bucket){
+            .pages = p,
+            .opts = o->buckets[i],
+            .plan = { .plan = { .policy = o->buckets[i].policy, .number = 1, .replanned = true } },
+            .number = (uint16_t)i
+        };
+    return p;
+}
+
+void cassandra_pages_free(struct cassandra_pages **pp)
+{
+    struct cassandra_pages *p = *pp;
+    *pp = NULL;
+    if (p == NULL)
+        return;
+    MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
+    for (uint32_t i = 0; i < p->domains_count; i++)
+        free(p->domains[i]);
+    free(p->domains);
+    frame_pool_fini(&p->frames);
+    INVARIANT(pthread_mutex_destroy(&p->lock) == 0);
+    p->magic = 0;
+    free(p);
+}
+
+static void pages_lock(struct cassandra_pages *p)
+{
+    INVARIANT(pthread_mutex_lock(&p->lock) == 0);
+}
+
+static void pages_unlock(struct cassandra_pages *p)
+{
+    INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
+}
+
+static err domain_add(struct cassandra_pages *p, str name, uint32_t *out)
+{
+    if (p->domains_count == CASSANDRA_DOMAINS_MAX || name.n > TITLES_NAME_BYTES_MAX)
+        return ERR_LIMIT;
+    p->domains = realloc(p->domains, (p->domains_count + 1) * sizeof *p->domains);
+    INVARIANT(p->domains != NULL);
+    char *copy = malloc(name.n + 1);
+    INVARIANT(copy != NULL);
+    INVARIANT(str_to_cstr(name, copy, name.n + 1));
+    p->domains[p->domains_count] = copy;
+    *out = p->domains_count++;
+    return ERR_OK;
+}
+
+err cassandra_pages_domain(struct cassandra_pages *p, str name, uint32_t *out)
+{
+    MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
+    err e = ERR_NOT_FOUND;
+    pages_lock(p);
+    for (uint32_t i = 0; e == ERR_NOT_FOUND && i < p->domains_count; i++)
+        if (str_eq(str_of(p->domains[i]), name)) {
+            *out = i;
+            e = ERR_OK;
+        }
+    if (e == ERR_NOT_FOUND)
+        e = domain_add(p, name, out);
+    pages_unlock(p);
+    return e;
+}
+
+struct page_bucket *cassandra_pages_bucket(struct cassandra_pages *p, str name)
+{
+    MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
+    for (unsigned i = 0; i < p->opts.buckets_count; i++)
+        if (str_eq(str_of(p->buckets[i].opts.name), name))
+            return &p->buckets[i];
+    return NULL;
+}
+
+/* ---- work on a title ---- */
+
+struct work *work_new(struct cassandra_pages *p, struct page_bucket *b, struct store_call *call)
+{
+    MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
+    INVARIANT(b->pages == p);
+    struct work *w = calloc(1, sizeof *w);
+    INVARIANT(w != NULL);
+    *w = (struct work){ .pages = p, .bucket = b, .call = call };
+    arena_init(&w->arena, CASSANDRA_WORK_BYTES_MAX);
+    return w;
+}
+
+void work_end(struct work *w, err why)
+{
+    struct store_call *call = w->call;
+    arena_fini(&w->arena);
+    free(w);
+    store_call_end(call, why);
+}
+
+static void work_note(struct work *w, const struct err_note *note)
+{
+    if (w->note != NULL && w->note->text[0] == '\0')
+        *w->note = *note;
+}
+
+static void work_loaded(struct store_call *c)
+{
+    struct titles_load *l = CONTAINER_OF(c, struct titles_load, call);
+    struct work *w = CONTAINER_OF(l, struct work, load);
+    const struct cassandra_pages_opts *o = &w->pages->opts;
+    err e = c->why;
+    if (e != ERR_OK) {
+        work_note(w, &l->note);
+        work_end(w, e);
+        return;
+    }
+    w->facts = (struct title_facts){ .facts = l->facts,
+                                     .facts_count = l->facts_count,
+                                     .plans = &w->bucket->plan,
+                                     .plans_count = 1,
+                                     .skew_ns = 2 * o->max_skew_ns,
+                                     .linger_ns = o->max_skew_ns == 0
+                                                      ? 0
+                                                      : 2 * o->max_skew_ns + o->write_timeout_ns };
+    e = title_derive(&w->facts, clock_store(o->clock), &w->arena, &w->memory);
+    if (e == ERR_OK)
+        w->loaded(w);
+    else
+        work_end(w, e);
+}
+
+void work_start(struct work *w, uint32_t domain, str title, struct home *home)
+{
+    struct cassandra_pages *p = w->pages;
+    if (title.n < 1 || title.n > PAGE_TITLE_BYTES_MAX) {
+        work_end(w, ERR_BAD);
+        return;
+    }
+    pages_lock(p);
+    INVARIANT(domain < p->domains_count);
+    w->key = (struct titles_key){ .bucket = str_of(w->bucket->opts.name),
+                                  .domain = str_of(p->domains[domain]),
+                                  .title = title };
+    pages_unlock(p);
+    w->load = (struct titles_load){ .call = { .home = home,
+                                              .done = work_loaded,
+                                              .part_of = w->call,
+                                              .deadline = w->call->deadline },
+                                    .key = w->key,
+                                    .arena = &w->arena };
+    store_call_then(titles_load(p->opts.titles, &w->load), &w->load.call);
+}
+
+/* ---- facts ---- */
+
+/* False: the title is ahead of this clock by more than clocks may be apart. */
+static bool stamp_take(struct work *w, store_time *out)
+{
+    struct cassandra_pages *p = w->pages;
+    store_time clock = clock_store(p->opts.clock);
+    pages_lock(p);
+    store_time at = title_stamp(&w->facts, clock, p->last);
+    bool fine = at.ns - clock.ns <= w->facts.skew_ns + NS_PER_MS;
+    if (fine)
+        p->last = at;
+    pages_unlock(p);
+    *out = at;
+    return fine;
+}
+
+static void work_appended(struct store_call *c)
+{
+    struct titles_append *a = CONTAINER_OF(c, struct titles_append, call);
+    struct work *w = CONTAINER_OF(a, struct work, append);
+    if (c->why != ERR_OK) {
+        work_note(w, &a->note);
+        work_end(w, c->why);
+        return;
+    }
+    w->appended(w);
+}
+
+void work_append(struct work *w, struct title_answer *a, const struct titles_bytes *bytes)
+{
+    store_time at;
+    if (!stamp_take(w, &at)) {
+        struct err_note note;
+        err_note_set(&note,
+                     "clock_skew: the title %.*s was written by a clock that is ahead of "
+                     "this one by more than max_skew",
+                     STR_ARG(str_take(w->key.title, 100)));
+        work_note(w, &note);
+        work_end(w, ERR_UNAVAILABLE);
+        return;
+    }
+    for (unsigned i = 0; i < a->facts_count; i++) {
+        a->facts[i].srv = w->pages->opts.srv;
+        a->facts[i].n = i;
+        if (fact_is_joined(&a->facts[i]))
+            a->facts[i].joined_at = at;
+        else
+            a->facts[i].at = at;
+    }
+    w->append = (struct titles_append){
+        .call = { .home = w->call->home, .done = work_appended, .deadline = w->call->deadline },
+        .key = w->key,
+        .facts = a->facts,
+        .facts_count = a->facts_count,
+        .bytes = bytes,
+        .arena = &w->arena
+    };
+    store_call_then(titles_append(w->pages->opts.titles, &w->append), &w->append.call);
+}
+
+err work_after(struct work *w, const struct title_answer *a, struct title_memory *out)
+{
+    size_t count = w->facts.facts_count + a->facts_count;
+    struct fact *facts = arena_alloc(&w->arena, count * sizeof *facts);
+    if (facts == NULL)
+        return ERR_LIMIT;
+    memcpy(facts, w->facts.facts, w->facts.facts_count * sizeof *facts);
+    memcpy(facts + w->facts.facts_count, a->facts, a->facts_count * sizeof *facts);
+    struct title_facts in = w->facts;
+    in.facts = facts;
+    in.facts_count = count;
+    return title_derive(&in, w->memory.title.now, &w->arena, out);
+}
+
+static bool condition_allow(const void *ctx, const struct page_render *latest)
+{
+    return page_condition_holds(ctx, latest == NULL ? NULL : &latest->name);
+}
+
+page_allow_fn *work_allow(const struct page_condition *c)
+{
+    return page_condition_is_none(c) ? NULL : condition_allow;
+}
+
+struct title_which work_which(const struct page_which *w)
+{
+    return (struct title_which){
+        .select = w->select, .name = w->name, .at = w->at, .deleted_too = w->deleted_too
+    };
+}

@@ -1,0 +1,51 @@
+/* pages.h - renders of pages on Cassandra: reads, puts, orders, explanations, histories, decided on
+ * any number of servers.
+ *
+ * Model. Each request loads the facts of its title (titles.h), derives the title (title/derive.h)
+ * and decides on it, as the embedded store decides on its rows (title/decide.h): the same machine,
+ * so the same answers. What a decision makes are facts, which are appended. Two servers that decide
+ * at once both append; the fold says later which came first. So a condition (If-Match) is judged on
+ * what was acknowledged before the request began, and not against a request beside it.
+ *   The time of a fact is title_stamp of what its decision saw. A title whose facts are ahead of
+ * this server's clock by more than the skew allowed is not written to: ERR_UNAVAILABLE, and the
+ * note begins with "clock_skew". Reads go on.
+ * Requests: those of store/page_read.h and page_write.h. Each is STORE_LATER. The wiki's word,
+ * listings of a domain, culls and followers are not here yet (issue 16), and no server uses this
+ * before they are.
+ * Thread: any, unless said. */
+#ifndef CASSANDRA_PAGES_H
+#define CASSANDRA_PAGES_H
+
+#include "cassandra/titles.h"
+#include "store/page_store.h"
+
+enum { CASSANDRA_BUCKETS_MAX = 64, CASSANDRA_DOMAINS_MAX = 65536 };
+
+struct cassandra_pages;
+struct cassandra_pages_opts {
+    struct titles *titles; /* outlives it */
+    struct clock *clock;
+    struct home *pool; /* where bytes are hashed and compressed; NULL: at the home of each call */
+    uint32_t srv;      /* of this run of this server: no two have the same */
+    int64_t max_skew_ns, write_timeout_ns;
+    const struct page_bucket_opts *buckets; /* borrowed for its life */
+    unsigned buckets_count;
+};
+/* NULL: ERR_BAD with a note: a policy without a window (latest_hash, or a grace_ttl below ten times
+ * the skew), which cannot promise pins across servers; too many buckets. */
+struct cassandra_pages *cassandra_pages_new(const struct cassandra_pages_opts *o,
+                                            struct err_note *note);
+void cassandra_pages_free(struct cassandra_pages **pp); /* no request is under way */
+
+/* The number of a domain in this process. ERR_LIMIT: CASSANDRA_DOMAINS_MAX. */
+MUST_CHECK err cassandra_pages_domain(struct cassandra_pages *p, str name, uint32_t *out);
+struct page_bucket *cassandra_pages_bucket(struct cassandra_pages *p, str name); /* NULL: none */
+
+/* As page_store_read, _put, _order, _explain. LIST_HISTORY alone, else ERR_BAD. */
+enum store_start cassandra_pages_read(struct cassandra_pages *p, struct page_read *r);
+enum store_start cassandra_pages_put(struct cassandra_pages *p, struct page_put *q);
+enum store_start cassandra_pages_order(struct cassandra_pages *p, struct page_order *o);
+enum store_start cassandra_pages_explain(struct cassandra_pages *p, struct page_explain *x);
+enum store_start cassandra_pages_list(struct cassandra_pages *p, struct page_list *l);
+
+#endif

@@ -1,0 +1,61 @@
+/* pages_impl.h - what the files of pages.h share. Private to this folder. */
+#ifndef CASSANDRA_PAGES_IMPL_H
+#define CASSANDRA_PAGES_IMPL_H
+
+#include "cassandra/pages.h"
+#include "codec/frame.h"
+#include "title/decide.h"
+#include "title/find.h"
+
+#include <pthread.h>
+
+enum { CASSANDRA_WORK_BYTES_MAX = 64 << 20 }; /* facts of one title, and what is derived of them */
+
+struct page_bucket {
+    struct cassandra_pages *pages;
+    struct page_bucket_opts opts;
+    struct title_plan plan;
+    uint16_t number;
+};
+struct cassandra_pages {
+    uint32_t magic;
+    struct cassandra_pages_opts opts;
+    struct page_bucket buckets[CASSANDRA_BUCKETS_MAX];
+    struct frame_pool frames;
+    pthread_mutex_t lock; /* of what is below */
+    store_time last;      /* the greatest time of a fact of ours */
+    char **domains;
+    uint32_t domains_count;
+};
+#define CASSANDRA_PAGES_MAGIC 0xca55b00cu
+
+/* A call's look at one title: its facts, and what they make. In an arena of its own, so that the
+ * caller's holds results alone. */
+struct work {
+    struct cassandra_pages *pages;
+    struct page_bucket *bucket;
+    struct store_call *call; /* the request's */
+    struct arena arena;
+    struct titles_key key;
+    struct titles_load load;
+    struct titles_append append;
+    struct title_facts facts;
+    struct title_memory memory;
+    void (*loaded)(struct work *w); /* the title is derived */
+    void (*appended)(struct work *w);
+    struct err_note *note; /* of the request; NULL: it has none */
+    void *request;
+};
+/* Loads and derives at home; then loaded. *out NULL: there is no memory. */
+struct work *work_new(struct cassandra_pages *p, struct page_bucket *b, struct store_call *call);
+void work_start(struct work *w, uint32_t domain, str title, struct home *home);
+/* The request is over: posted to its home, since the work may run on the pool. */
+void work_end(struct work *w, err why);
+/* Gives the facts of a decision their time and server, and appends them. */
+void work_append(struct work *w, struct title_answer *a, const struct titles_bytes *bytes);
+/* Derives anew, with these facts too: what the title is after a decision. */
+MUST_CHECK err work_after(struct work *w, const struct title_answer *a, struct title_memory *out);
+page_allow_fn *work_allow(const struct page_condition *c);
+struct title_which work_which(const struct page_which *w);
+
+#endif

@@ -1,0 +1,205 @@
+/* pages_read.c - reads, explanations and histories: a title is derived and asked; then the bytes
+ * are read that the caller chooses, one content behind the other. */
+#include "cassandra/pages_impl.h"
+
+#include "base/buf.h"
+
+#include <string.h>
+
+struct read_own { /* in the work's arena */
+    struct work *work;
+    struct page_read *read;
+    struct page_row row;
+    unsigned left; /* contents to read, as bits */
+    unsigned at;
+    struct titles_body body;
+};
+
+static void read_next(struct read_own *r);
+
+static err body_take(struct read_own *r)
+{
+    struct page_read *q = r->read;
+    const struct page_content *c = q->contents[r->at];
+    char *bytes = arena_alloc(q->arena, r->body.bytes.n + 1);
+    str *frame = arena_alloc(q->arena, sizeof *frame);
+    if (bytes == NULL || frame == NULL)
+        return ERR_LIMIT;
+    memcpy(bytes, r->body.bytes.p, r->body.bytes.n);
+    const str all = { .p = bytes, .n = r->body.bytes.n };
+    *frame = str_skip(all, c->headers_bytes);
+    q->bodies[r->at] = (struct page_body){ .headers = str_take(all, c->headers_bytes),
+                                           .codec = c->codec,
+                                           .raw_bytes = c->raw_bytes,
+                                           .pieces = frame,
+                                           .pieces_count = 1 };
+    return ERR_OK;
+}
+
+static void body_read(struct store_call *c)
+{
+    struct titles_body *b = CONTAINER_OF(c, struct titles_body, call);
+    struct read_own *r = CONTAINER_OF(b, struct read_own, body);
+    /* The fact says that they are there. */
+    err e = c->why == ERR_NOT_FOUND ? ERR_CORRUPT : c->why;
+    if (e == ERR_OK)
+        e = body_take(r);
+    if (e != ERR_OK) {
+        work_end(r->work, e);
+        return;
+    }
+    r->left &= ~BIT(r->at);
+    read_next(r);
+}
+
+static void read_next(struct read_own *r)
+{
+    struct work *w = r->work;
+    if (r->left == 0) {
+        work_end(w, ERR_OK);
+        return;
+    }
+    r->at = (unsigned)__builtin_ctz(r->left);
+    r->body = (struct titles_body){
+        .call = { .home = w->call->home, .done = body_read, .part_of = w->call },
+        .key = w->key,
+        .name = r->row.r.name,
+        .digest = r->row.digest,
+        .content = r->read->contents[r->at],
+        .arena = &w->arena
+    };
+    store_call_then(titles_body(w->pages->opts.titles, &r->body), &r->body.call);
+}
+
+static unsigned contents_choose(struct page_read *q)
+{
+    unsigned there = 0;
+    for (unsigned i = 0; i < q->wanted_count; i++) {
+        q->contents[i] = page_content_find(&q->render, q->wanted[i]);
+        q->bodies[i] = (struct page_body){ .pieces_count = 0 };
+        if (q->contents[i] != NULL)
+            there |= BIT(i);
+    }
+    return q->choose == NULL ? there : there & q->choose(q);
+}
+
+static void read_loaded(struct work *w)
+{
+    struct page_read *q = w->request;
+    struct read_own *r = arena_alloc(&w->arena, sizeof *r);
+    if (r == NULL) {
+        work_end(w, ERR_LIMIT);
+        return;
+    }
+    *r = (struct read_own){ .work = w, .read = q };
+    const struct title_which which = work_which(&q->which);
+    err e = title_find(&w->memory.title, &which, &r->row, &q->trace);
+    q->found = e == ERR_OK;
+    if (e != ERR_OK) {
+        work_end(w, e);
+        return;
+    }
+    q->render = r->row.r;
+    q->lasts_until = retention_lasts_until(&w->bucket->opts.policy, &q->render);
+    r->left = contents_choose(q);
+    read_next(r);
+}
+
+enum store_start cassandra_pages_read(struct cassandra_pages *p, struct page_read *r)
+{
+    struct work *w = work_new(p, r->bucket, &r->call);
+    w->request = r;
+    w->loaded = read_loaded;
+    r->heard = false;
+    r->dated = DATED_NOT;
+    work_start(w, r->which.domain, r->which.title, r->call.home);
+    return STORE_LATER;
+}
+
+/* ---- what became of a render ---- */
+
+static void explain_loaded(struct work *w)
+{
+    struct page_explain *x = w->request;
+    const struct title_which which = work_which(&x->which);
+    work_end(w, title_explain(&w->memory.title, &which, &x->is));
+}
+
+enum store_start cassandra_pages_explain(struct cassandra_pages *p, struct page_explain *x)
+{
+    struct work *w = work_new(p, x->bucket, &x->call);
+    w->request = x;
+    w->loaded = explain_loaded;
+    work_start(w, x->which.domain, x->which.title, x->call.home);
+    return STORE_LATER;
+}
+
+/* ---- histories ---- */
+
+/* Where a listing goes on: behind this name. */
+enum { PLACE_BYTES = 8 + TID_KEY_BYTES };
+
+static bool place_get(str from, struct page_name *out)
+{
+    if (from.n != PLACE_BYTES)
+        return false;
+    struct cursor c = { .rest = from };
+    *out = (struct page_name){ .rev = cursor_be64(&c) };
+    out->tid = tid_from_key((const unsigned char *)c.rest.p);
+    return out->rev > 0;
+}
+
+static err place_put(struct page_list *l, struct page_name after)
+{
+    char *bytes = arena_alloc(l->arena, PLACE_BYTES);
+    if (bytes == NULL)
+        return ERR_LIMIT;
+    put_be64(bytes, after.rev);
+    tid_key(after.tid, (unsigned char *)bytes + 8);
+    l->next = (str){ .p = bytes, .n = PLACE_BYTES };
+    return ERR_OK;
+}
+
+static err history_tell(const struct work *w, struct page_list *l, struct page_name high)
+{
+    struct page_name last = { .rev = 0 };
+    struct title_walk walk;
+    struct page_row row;
+    err e;
+    title_walk_open(&walk, &w->memory.title, page_name_first, high, false);
+    while ((e = title_walk_alive(&walk, &row)) == ERR_OK) {
+        if (!l->each.render(l->each.ctx, l->title, &row.r)) {
+            e = last.rev == 0 ? ERR_OK : place_put(l, last);
+            break;
+        }
+        last = row.r.name;
+    }
+    title_walk_close(&walk);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static void list_loaded(struct work *w)
+{
+    struct page_list *l = w->request;
+    struct page_name high = page_name_last, after;
+    if (l->from.n > 0) {
+        if (!place_get(l->from, &after)) {
+            work_end(w, ERR_BAD);
+            return;
+        }
+        high = page_name_below(after);
+    }
+    work_end(w, history_tell(w, l, high));
+}
+
+enum store_start cassandra_pages_list(struct cassandra_pages *p, struct page_list *l)
+{
+    l->next = STR("");
+    if (l->what != LIST_HISTORY)
+        return store_call_done(&l->call, ERR_BAD);
+    struct work *w = work_new(p, l->bucket, &l->call);
+    w->request = l;
+    w->loaded = list_loaded;
+    work_start(w, l->domain, l->title, l->call.home);
+    return STORE_LATER;
+}

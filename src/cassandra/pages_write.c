@@ -1,0 +1,218 @@
+/* pages_write.c - puts and orders: a title is derived, a decision is made, and its facts are
+ * appended. A put hashes and compresses on the pool, between the load and the decision: the name
+ * of a render may have to be known before its bytes are. */
+#include "cassandra/pages_impl.h"
+
+#include "store/bundle.h"
+
+/* ---- puts ---- */
+
+struct put_own { /* in the work's arena */
+    struct title_answer answer;
+    struct titles_bytes bytes;
+    struct page_render row; /* its contents */
+    str blob;
+    unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
+};
+
+/* A tid of the instant that the caller prefers; a purge since leaves the other one. */
+static err put_mint(const struct work *w, struct page_put *q)
+{
+    struct title_mint m = {
+        .rev = q->rev, .began = q->fence, .gone_if_purged = true, .random = q->random
+    };
+    err e = ERR_GONE;
+    if (q->fence.ns != STORE_TIME_ZERO.ns)
+        e = title_mint(&w->memory.title, &m, &q->tid);
+    m.began = q->began;
+    if (e == ERR_GONE)
+        e = title_mint(&w->memory.title, &m, &q->tid);
+    q->has_tid = true;
+    return e;
+}
+
+static err put_build(struct work *w, struct page_put *q, struct put_own *own)
+{
+    struct cassandra_pages *p = w->pages;
+    err e = ERR_OK;
+    if (q->began.ns != STORE_TIME_ZERO.ns)
+        e = put_mint(w, q);
+    else if (!q->has_tid)
+        q->tid = (struct tid){ 0 };
+    if (e == ERR_OK && q->fill != NULL)
+        e = q->fill(q);
+    if (e == ERR_OK)
+        e = bundle_check(&w->bucket->opts, clock_store(p->opts.clock), q);
+    if (e != ERR_OK)
+        return e;
+    bundle_digests(q->contents, q->contents_count, own->digest, own->plain_digest);
+    struct bundle_way way = { .codec = w->bucket->opts.codec,
+                              .frames = frame_pool_take(&p->frames) };
+    e = bundle_build(&way, q->contents, q->contents_count, q->arena, &own->row, &own->blob);
+    frame_pool_give(&p->frames, &way.frames);
+    if (e != ERR_OK)
+        err_note_set(&q->note, "the bundle is too large");
+    return e;
+}
+
+static struct title_under put_under(const struct work *w, const struct page_put *q)
+{
+    struct title_under u = { .said = 0 };
+    if (q->word != NULL)
+        u = title_under_of(q->word, q->revised);
+    if (q->word != NULL && u.asked_at.ns == 0)
+        u.asked_at = w->memory.title.now;
+    return u;
+}
+
+static err put_decide(struct work *w, struct page_put *q, struct put_own *own)
+{
+    const struct title_put request = { .rev = q->rev,
+                                       .has_tid = q->has_tid,
+                                       .tid = q->tid,
+                                       .random = q->random,
+                                       .digest = own->digest,
+                                       .plain_digest = own->plain_digest,
+                                       .contents = own->row.contents,
+                                       .contents_count = own->row.contents_count,
+                                       .stash_ns = q->stash_ns,
+                                       .behind = q->behind,
+                                       .said_at = q->said_at,
+                                       .asked = q->asked,
+                                       .own_name = q->own_name,
+                                       .made = put_under(w, q),
+                                       .allow = work_allow(&q->condition),
+                                       .allow_ctx = &q->condition };
+    struct title_answer *a = &own->answer;
+    title_answer_init(a);
+    err e = title_decide_put(&w->memory.title, &request, a);
+    if (e == ERR_GONE)
+        q->trace = a->trace;
+    if (a->note != NULL)
+        err_note_set(&q->note, "%s", a->note);
+    if (e != ERR_OK)
+        return e;
+    q->stored = a->name;
+    q->bytes = a->bytes;
+    q->latest = a->latest;
+    q->before = a->before;
+    q->applied = q->created = a->created;
+    q->pinned_ns = a->pinned_ns;
+    return ERR_OK;
+}
+
+/* The bytes go with the fact that puts them. */
+static const struct titles_bytes *put_bytes(struct put_own *own)
+{
+    for (unsigned i = 0; i < own->answer.facts_count; i++)
+        if (own->answer.facts[i].what == FACT_PUT) {
+            own->bytes = (struct titles_bytes){ .name = own->answer.facts[i].name,
+                                                .digest = own->digest,
+                                                .contents = own->row.contents,
+                                                .contents_count = own->row.contents_count,
+                                                .blob = own->blob };
+            return &own->bytes;
+        }
+    return NULL;
+}
+
+static void put_appended(struct work *w)
+{
+    work_end(w, ERR_OK);
+}
+
+static void put_loaded(struct work *w)
+{
+    struct page_put *q = w->request;
+    struct put_own *own = arena_alloc(&w->arena, sizeof *own);
+    err e = own == NULL ? ERR_LIMIT : ERR_OK;
+    if (e == ERR_OK) {
+        own->row = (struct page_render){ .superseded_at = STORE_TIME_NEVER };
+        e = put_build(w, q, own);
+    }
+    if (e == ERR_OK)
+        e = put_decide(w, q, own);
+    if (e != ERR_OK || own->answer.facts_count == 0)
+        work_end(w, e);
+    else
+        work_append(w, &own->answer, put_bytes(own));
+}
+
+enum store_start cassandra_pages_put(struct cassandra_pages *p, struct page_put *q)
+{
+    struct work *w = work_new(p, q->bucket, &q->call);
+    w->request = q;
+    w->note = &q->note;
+    w->loaded = put_loaded;
+    w->appended = put_appended;
+    work_start(w, q->domain, q->title, p->opts.pool != NULL ? p->opts.pool : q->call.home);
+    return STORE_LATER;
+}
+
+/* ---- orders ---- */
+
+/* What the title is now tells what an order did. */
+static void order_appended(struct work *w)
+{
+    struct page_order *o = w->request;
+    const struct title_answer *a = w->call->own;
+    struct title_memory *after = arena_alloc(&w->arena, sizeof *after);
+    err e = after == NULL ? ERR_LIMIT : work_after(w, a, after);
+    if (e == ERR_OK && o->kind == ORDER_PURGE) {
+        o->purged = w->memory.rows_count - after->rows_count;
+    } else if (e == ERR_OK && o->kind != ORDER_UNSTASH) {
+        struct page_row row;
+        if (title_get(&after->title, o->render.name, &row) == ERR_OK)
+            o->render = row.r;
+    }
+    work_end(w, e);
+}
+
+static void order_loaded(struct work *w)
+{
+    struct page_order *o = w->request;
+    const struct title_order request = { .kind = o->kind,
+                                         .has_rev = o->has_rev,
+                                         .has_tid = o->has_tid,
+                                         .name = o->name,
+                                         .until = o->until,
+                                         .named = o->named,
+                                         .drop = o->drop,
+                                         .elsewhere = o->elsewhere,
+                                         .allow = work_allow(&o->condition),
+                                         .allow_ctx = &o->condition };
+    struct title_answer *a = arena_alloc(&w->arena, sizeof *a);
+    if (a == NULL) {
+        work_end(w, ERR_LIMIT);
+        return;
+    }
+    title_answer_init(a);
+    o->call.own = a;
+    err e = title_decide_order(&w->memory.title, &request, &o->render, a);
+    if (e == ERR_GONE)
+        o->trace = a->trace;
+    o->pinned_ns = a->pinned_ns;
+    if (a->note != NULL)
+        err_note_set(&o->note, "%s", a->note);
+    if (e != ERR_OK || a->facts_count == 0)
+        work_end(w, e);
+    else
+        work_append(w, a, NULL);
+}
+
+enum store_start cassandra_pages_order(struct cassandra_pages *p, struct page_order *o)
+{
+    o->purged = 0;
+    if (o->title.n < 1 || o->title.n > PAGE_TITLE_BYTES_MAX || (o->has_tid && !o->has_rev)) {
+        err_note_set(&o->note,
+                     "the title is empty or too long, or a tid is given without its revision");
+        return store_call_done(&o->call, ERR_BAD);
+    }
+    struct work *w = work_new(p, o->bucket, &o->call);
+    w->request = o;
+    w->note = &o->note;
+    w->loaded = order_loaded;
+    w->appended = order_appended;
+    work_start(w, o->domain, o->title, o->call.home);
+    return STORE_LATER;
+}

@@ -1,0 +1,33 @@
+"""The page store's base on a real node: the tests in C that want one (test/unit/cassandra)."""
+import os
+import re
+import subprocess
+
+import rig
+from rig import check, main, node, scene
+
+TIMEOUT = 300
+
+
+def run(binary, program):
+    cluster = node()
+    done = subprocess.run(
+        [rig.built(binary, f'test/unit/cassandra/{program}')], stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=TIMEOUT, check=False,
+        env={**os.environ, 'CASSANDRA_POINT': f'{cluster.address(1)}:{cluster.port}',
+             'CASSANDRA_DC': cluster.datacentre(1)})
+    said = done.stdout + done.stderr
+    check(done.returncode == 0 and re.search(r'PASSED.*\d+ test', said), said[-3000:])
+
+
+@scene
+def facts_and_bytes_come_back(binary):
+    run(binary, 'test_cassandra_titles')
+
+
+@scene
+def pages_answer_as_the_embedded_store_does(binary):
+    run(binary, 'test_cassandra_pages')
+
+
+main()

@@ -1,0 +1,273 @@
+/* Goal: pages on Cassandra answer as the embedded store does.
+ * Method: random histories of puts, orders and waits, on a clock that stands, on both stores; after
+ * each step both are asked for the latest, for each name, and for the history. The seed is printed;
+ * CASSANDRA_SEED sets it. A real Cassandra (real.h). */
+#include "real.h"
+
+#include "../bucket/fixture.h"
+#include "base/rng.h"
+#include "cassandra/pages.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { HISTORIES = 12, STEPS = 24, NAMES_MAX = STEPS, REVS = 5 };
+
+struct both {
+    struct fixture *f; /* the embedded store */
+    struct cassandra_pages *pages;
+    struct page_bucket *bucket;
+    uint32_t domain;
+    char title[32];
+    struct rng rng;
+    struct page_name names[NAMES_MAX];
+    unsigned names_count;
+    struct arena arena;
+};
+
+static void call_run(struct store_call *call, enum store_start start)
+{
+    (void)call;
+    if (start == STORE_LATER)
+        real_wait("a call");
+}
+
+static err shared_read(struct both *b, enum page_select select, struct page_name name,
+                       struct page_read *r)
+{
+    *r = (struct page_read){
+        .call = real_call(),
+        .bucket = b->bucket,
+        .which = { .domain = b->domain, .title = str_of(b->title), .select = select, .name = name },
+        .arena = &b->arena,
+        .wanted_count = 1,
+        .wanted = { STR("html") }
+    };
+    call_run(&r->call, cassandra_pages_read(b->pages, r));
+    return r->call.why;
+}
+
+static void same_render(const struct page_render *a, const struct page_render *b)
+{
+    assert_name(a->name, b->name);
+    assert_int_equal(a->superseded_at.ns, b->superseded_at.ns);
+    assert_int_equal(a->due_at.ns, b->due_at.ns);
+    assert_int_equal(a->state, b->state);
+}
+
+static void same_at(struct both *b, enum page_select select, struct page_name name)
+{
+    struct page_render r;
+    struct page_trace t;
+    struct page_read q;
+    err embedded = fix_find(b->f, select, name, &r, &t);
+    err shared = shared_read(b, select, name, &q);
+    if (embedded != shared)
+        print_message("rev %llu: %s there, %s here\n", (unsigned long long)name.rev,
+                      err_name(embedded), err_name(shared));
+    assert_int_equal(embedded, shared);
+    if (embedded == ERR_OK) {
+        same_render(&r, &q.render);
+        str raw;
+        assert_int_equal(page_body_raw(&q.bodies[0], &b->arena, &raw), ERR_OK);
+        assert_true(str_starts(raw, STR("text ")));
+    }
+    if (embedded == ERR_GONE) {
+        assert_name(t.name, q.trace.name);
+        assert_int_equal(t.state, q.trace.state);
+    }
+}
+
+static bool count_render(void *ctx, str title, const struct page_render *r)
+{
+    (void)title;
+    (void)r;
+    ++*(unsigned *)ctx;
+    return true;
+}
+
+static void same_all(struct both *b)
+{
+    same_at(b, SELECT_LATEST, (struct page_name){ .rev = 0 });
+    for (uint64_t rev = 1; rev <= REVS; rev++)
+        same_at(b, SELECT_REV, (struct page_name){ .rev = rev });
+    for (unsigned i = 0; i < b->names_count; i++)
+        same_at(b, SELECT_EXACT, b->names[i]);
+    unsigned seen = 0;
+    struct page_list l = { .call = real_call(),
+                           .bucket = b->bucket,
+                           .what = LIST_HISTORY,
+                           .domain = b->domain,
+                           .title = str_of(b->title),
+                           .each = { .render = count_render, .ctx = &seen },
+                           .arena = &b->arena };
+    call_run(&l.call, cassandra_pages_list(b->pages, &l));
+    assert_int_equal(l.call.why, ERR_OK);
+    assert_int_equal(seen, fix_history(b->f));
+    arena_reset(&b->arena);
+}
+
+static void put_both(struct both *b, unsigned step)
+{
+    uint64_t rev = 1 + rng_below(&b->rng, REVS);
+    int64_t ago = (int64_t)rng_below(&b->rng, 4) * 7;
+    int64_t at_s = (atomic_load(&b->f->clock.now_ns) - T0) / NS_PER_S;
+    at_s = at_s < ago ? at_s : at_s - ago; /* below 0 the store would make the tid */
+    bool again = b->names_count > 0 && rng_below(&b->rng, 8) == 0;
+    unsigned text = again ? step - 1 : step; /* sometimes the bytes of before */
+    char html[32];
+    (void)snprintf(html, sizeof html, "text %u of %llu", text, (unsigned long long)rev);
+    struct page_put p = { .stash_ns = rng_below(&b->rng, 6) == 0 ? 30 * NS_PER_S : 0,
+                          .asked = rng_below(&b->rng, 4) == 0 };
+    struct page_put q = p;
+    err embedded = fix_put_as(b->f, rev, at_s, html, &p);
+    q.call = real_call();
+    q.bucket = b->bucket;
+    q.domain = b->domain;
+    q.title = str_of(b->title);
+    q.rev = rev;
+    q.has_tid = true;
+    q.tid = p.tid;
+    q.arena = &b->arena;
+    q.contents_count = p.contents_count;
+    memcpy(q.contents, p.contents, sizeof q.contents);
+    q.contents[0].raw = str_of(html);
+    call_run(&q.call, cassandra_pages_put(b->pages, &q));
+    if (embedded != q.call.why)
+        print_message("put: %s there, %s here (%s)\n", err_name(embedded), err_name(q.call.why),
+                      q.note.text);
+    assert_int_equal(embedded, q.call.why);
+    if (embedded != ERR_OK)
+        return;
+    assert_int_equal(p.created, q.created);
+    assert_int_equal(p.latest, q.latest);
+    assert_name(p.stored, q.stored);
+    if (p.created && b->names_count < NAMES_MAX)
+        b->names[b->names_count++] = p.stored;
+}
+
+static void order_both(struct both *b)
+{
+    static const enum page_order_kind kinds[] = { ORDER_EXTEND, ORDER_STASH,   ORDER_UNSTASH,
+                                                  ORDER_HOLD,   ORDER_RELEASE, ORDER_PURGE };
+    enum page_order_kind kind = kinds[rng_below(&b->rng, COUNT_OF(kinds))];
+    struct page_name name = b->names[rng_below(&b->rng, b->names_count)];
+    if (kind == ORDER_PURGE && rng_below(&b->rng, 3) == 0)
+        name.tid = (struct tid){ 0 };
+    if (kind == ORDER_PURGE && rng_below(&b->rng, 6) == 0)
+        name = (struct page_name){ .rev = 0 };
+    struct page_order o = {
+        .until = { .ns = atomic_load(&b->f->clock.now_ns) + 200 * NS_PER_S },
+        .elsewhere = kind == ORDER_PURGE && rng_below(&b->rng, 4) == 0,
+    };
+    struct page_order s = o;
+    err embedded = fix_order(b->f, kind, name, &o);
+    s.call = real_call();
+    s.bucket = b->bucket;
+    s.domain = b->domain;
+    s.title = str_of(b->title);
+    s.kind = kind;
+    s.has_rev = o.has_rev;
+    s.has_tid = o.has_tid;
+    s.name = name;
+    call_run(&s.call, cassandra_pages_order(b->pages, &s));
+    if (embedded != s.call.why)
+        print_message("order %d: %s there, %s here (%s)\n", (int)kind, err_name(embedded),
+                      err_name(s.call.why), s.note.text);
+    assert_int_equal(embedded, s.call.why);
+    if (embedded != ERR_OK)
+        return;
+    assert_int_equal(o.purged, s.purged);
+    assert_int_equal(o.pinned_ns, s.pinned_ns);
+    if (kind != ORDER_PURGE && kind != ORDER_UNSTASH)
+        same_render(&o.render, &s.render);
+}
+
+static void history(struct rng *seeds, unsigned number)
+{
+    static const enum page_policy_kind kinds[] = { POLICY_APP_TTL, POLICY_ALL, POLICY_LATEST,
+                                                   POLICY_INTERVAL, POLICY_TTL };
+    struct both b = { .names_count = 0 };
+    const struct page_policy policy = fix_policy(kinds[number % COUNT_OF(kinds)]);
+    const struct page_bucket_opts bucket = { .name = "page", .policy = policy, .codec = PAGE_GZIP };
+    struct err_note note = { .text = "" };
+    rng_init(&b.rng, rng_next(seeds));
+    b.f = fixture_new(policy);
+    const struct cassandra_pages_opts o = { .titles = the.titles,
+                                            .clock = &b.f->clock.clock,
+                                            .srv = 1,
+                                            .write_timeout_ns = 10 * NS_PER_S,
+                                            .buckets = &bucket,
+                                            .buckets_count = 1 };
+    b.pages = cassandra_pages_new(&o, &note);
+    assert_non_null(b.pages);
+    b.bucket = cassandra_pages_bucket(b.pages, STR("page"));
+    assert_int_equal(cassandra_pages_domain(b.pages, STR("en.wikipedia.org"), &b.domain), ERR_OK);
+    (void)snprintf(b.title, sizeof b.title, "History_%u", number);
+    arena_init(&b.arena, 16 << 20);
+    for (unsigned step = 0; step < STEPS; step++) {
+        static const int64_t waits_s[] = { 0, 0, 1, 5, 40, 120, 4000 };
+        fake_clock_advance(&b.f->clock,
+                           NS_PER_S + waits_s[rng_below(&b.rng, COUNT_OF(waits_s))] * NS_PER_S);
+        if (b.names_count == 0 || rng_below(&b.rng, 2) == 0)
+            put_both(&b, step);
+        else
+            order_both(&b);
+        same_all(&b);
+    }
+    arena_fini(&b.arena);
+    cassandra_pages_free(&b.pages);
+    fixture_free(b.f);
+}
+
+static void histories_are_the_same_on_both_stores(void **state)
+{
+    (void)state;
+    const char *given = getenv("CASSANDRA_SEED");
+    uint64_t seed = (uint64_t)time(NULL);
+    if (given != NULL)
+        assert_true(str_to_u64(str_of(given), &seed));
+    print_message("seed %llu\n", (unsigned long long)seed);
+    struct rng seeds;
+    rng_init(&seeds, seed);
+    for (unsigned i = 0; i < HISTORIES; i++)
+        history(&seeds, i);
+}
+
+static void a_policy_without_a_window_is_refused(void **state)
+{
+    (void)state;
+    struct page_policy policy = fix_policy(POLICY_LATEST_HASH);
+    struct page_bucket_opts bucket = { .name = "page", .policy = policy };
+    struct err_note note = { .text = "" };
+    struct cassandra_pages_opts o = { .titles = the.titles,
+                                      .clock = the.clock,
+                                      .max_skew_ns = 500 * NS_PER_MS,
+                                      .buckets = &bucket,
+                                      .buckets_count = 1 };
+    assert_null(cassandra_pages_new(&o, &note));
+    assert_non_null(strstr(note.text, "latest_hash"));
+    bucket.policy = fix_policy(POLICY_APP_TTL);
+    bucket.policy.grace_ttl_ns = NS_PER_S;
+    assert_null(cassandra_pages_new(&o, &note));
+}
+
+static int setup(void **state)
+{
+    if (real_setup(state) != 0)
+        return 1;
+    real_apply();
+    if (the.why != ERR_OK)
+        fail_msg("%s", the.note);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_policy_without_a_window_is_refused),
+        cmocka_unit_test(histories_are_the_same_on_both_stores),
+    };
+    return cmocka_run_group_tests(tests, setup, real_teardown);
+}
