@@ -1,13 +1,15 @@
 /* Goal: pages on Cassandra answer as the embedded store does.
  * Method: random histories of puts, orders and waits, on a clock that stands, on both stores; after
  * each step both are asked for the latest, for each name, and for the history. The seed is printed;
- * CASSANDRA_SEED sets it. A real Cassandra (real.h). */
+ * CASSANDRA_SEED sets it. Then two servers that put at once, and a ledger of what they
+ * acknowledged. A real Cassandra (real.h). */
 #include "real.h"
 
 #include "../bucket/fixture.h"
 #include "base/rng.h"
 #include "cassandra/pages.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -253,6 +255,136 @@ static void a_policy_without_a_window_is_refused(void **state)
     assert_null(cassandra_pages_new(&o, &note));
 }
 
+/* ---- two servers ---- */
+
+enum { SERVERS = 2, WRITERS = 8, PUTS = 20 };
+
+struct waiter {
+    pthread_mutex_t lock;
+    pthread_cond_t turned;
+    bool over;
+};
+struct writer {
+    struct cassandra_pages *pages;
+    unsigned number, acknowledged;
+    struct page_name names[PUTS];
+    struct page_put put;
+    struct waiter waiter;
+};
+
+static void put_told(struct store_call *c)
+{
+    struct page_put *p = CONTAINER_OF(c, struct page_put, call);
+    struct writer *w = CONTAINER_OF(p, struct writer, put);
+    INVARIANT(pthread_mutex_lock(&w->waiter.lock) == 0);
+    w->waiter.over = true;
+    INVARIANT(pthread_cond_signal(&w->waiter.turned) == 0);
+    INVARIANT(pthread_mutex_unlock(&w->waiter.lock) == 0);
+}
+
+static err put_wait(struct writer *w)
+{
+    w->waiter.over = false;
+    enum store_start start = cassandra_pages_put(w->pages, &w->put);
+    INVARIANT(start == STORE_LATER);
+    INVARIANT(pthread_mutex_lock(&w->waiter.lock) == 0);
+    while (!w->waiter.over) /* the put has a deadline of its own */
+        INVARIANT(pthread_cond_wait(&w->waiter.turned, &w->waiter.lock) == 0);
+    INVARIANT(pthread_mutex_unlock(&w->waiter.lock) == 0);
+    return w->put.call.why;
+}
+
+static void *writer_run(void *ctx)
+{
+    struct writer *w = ctx;
+    uint32_t domain;
+    INVARIANT(cassandra_pages_domain(w->pages, STR("en.wikipedia.org"), &domain) == ERR_OK);
+    for (unsigned i = 0; i < PUTS; i++) {
+        struct arena a;
+        char html[40];
+        int n = snprintf(html, sizeof html, "writer %u, put %u", w->number, i);
+        arena_init(&a, 1 << 20);
+        w->put = (struct page_put){ .call = { .home = home_here(), .done = put_told },
+                                    .bucket = cassandra_pages_bucket(w->pages, STR("page")),
+                                    .domain = domain,
+                                    .title = STR("Contended"),
+                                    .rev = 1 + (w->number + i) % REVS,
+                                    .random = w->number * 1000 + i,
+                                    .contents_count = 1,
+                                    .arena = &a };
+        w->put.contents[0] =
+            (struct page_put_content){ .name = STR("html"), .raw = { .p = html, .n = (size_t)n } };
+        if (put_wait(w) == ERR_OK && w->put.created)
+            w->names[w->acknowledged++] = w->put.stored;
+        arena_fini(&a);
+    }
+    return NULL;
+}
+
+static void writers_run(struct cassandra_pages **pages, struct writer *writers)
+{
+    pthread_t threads[WRITERS];
+    for (unsigned i = 0; i < WRITERS; i++) {
+        writers[i] = (struct writer){ .pages = pages[i % SERVERS], .number = i };
+        assert_int_equal(pthread_mutex_init(&writers[i].waiter.lock, NULL), 0);
+        assert_int_equal(pthread_cond_init(&writers[i].waiter.turned, NULL), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, writer_run, &writers[i]), 0);
+    }
+    for (unsigned i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+/* Each render that was acknowledged is there on each server, and the greatest is the latest. */
+static void ledger_check(struct cassandra_pages *pages, const struct writer *writers)
+{
+    struct both b = { .pages = pages, .title = "Contended" };
+    struct page_name greatest = { .rev = 0 };
+    struct page_read r;
+    arena_init(&b.arena, 64 << 20);
+    b.bucket = cassandra_pages_bucket(pages, STR("page"));
+    assert_int_equal(cassandra_pages_domain(pages, STR("en.wikipedia.org"), &b.domain), ERR_OK);
+    for (unsigned i = 0; i < WRITERS; i++)
+        for (unsigned k = 0; k < writers[i].acknowledged; k++) {
+            struct page_name name = writers[i].names[k];
+            if (page_name_cmp(name, greatest) > 0)
+                greatest = name;
+            assert_int_equal(shared_read(&b, SELECT_EXACT, name, &r), ERR_OK);
+        }
+    assert_int_equal(shared_read(&b, SELECT_LATEST, (struct page_name){ .rev = 0 }, &r), ERR_OK);
+    assert_name(r.render.name, greatest);
+    arena_fini(&b.arena);
+}
+
+static void two_servers_lose_nothing_that_they_acknowledged(void **state)
+{
+    (void)state;
+    static struct writer writers[WRITERS];
+    struct cassandra_pages *pages[SERVERS];
+    struct page_policy policy = fix_policy(POLICY_APP_TTL);
+    const struct page_bucket_opts bucket = { .name = "page", .policy = policy, .codec = PAGE_GZIP };
+    struct err_note note = { .text = "" };
+    unsigned acknowledged = 0;
+    for (unsigned i = 0; i < SERVERS; i++) {
+        const struct cassandra_pages_opts o = { .titles = the.titles,
+                                                .clock = the.clock,
+                                                .srv = 11 + i,
+                                                .max_skew_ns = 500 * NS_PER_MS,
+                                                .write_timeout_ns = 10 * NS_PER_S,
+                                                .buckets = &bucket,
+                                                .buckets_count = 1 };
+        pages[i] = cassandra_pages_new(&o, &note);
+        assert_non_null(pages[i]);
+    }
+    writers_run(pages, writers);
+    for (unsigned i = 0; i < WRITERS; i++)
+        acknowledged += writers[i].acknowledged;
+    assert_true(acknowledged > WRITERS * PUTS / 2);
+    for (unsigned i = 0; i < SERVERS; i++)
+        ledger_check(pages[i], writers);
+    for (unsigned i = 0; i < SERVERS; i++)
+        cassandra_pages_free(&pages[i]);
+}
+
 static int setup(void **state)
 {
     if (real_setup(state) != 0)
@@ -268,6 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_without_a_window_is_refused),
         cmocka_unit_test(histories_are_the_same_on_both_stores),
+        cmocka_unit_test(two_servers_lose_nothing_that_they_acknowledged),
     };
     return cmocka_run_group_tests(tests, setup, real_teardown);
 }
