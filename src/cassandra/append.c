@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { PARTS_MAX = 64, PART_BYTES = TITLES_KEY_BYTES_MAX + 256 };
+enum { PARTS_MAX = TITLES_APPEND_MAX, PART_BYTES = TITLES_KEY_BYTES_MAX + 256 };
 
 struct append {
     struct titles *titles;
@@ -104,7 +104,9 @@ static void batch_send(struct append *a)
     a->request.batch = CQL_UNLOGGED; /* of one partition: one mutation all the same */
     a->request.parts = a->parts;
     a->request.parts_count = a->count;
-    a->request.params.timestamp_us = titles_write_us(fact_arrived(&a->append->facts[0]));
+    bool anew = a->append->write_at.ns != STORE_TIME_ZERO.ns;
+    a->request.params.timestamp_us =
+        titles_write_us(anew ? a->append->write_at : fact_arrived(&a->append->facts[0]));
     cql_start(a->titles->client, &a->request);
 }
 

@@ -219,7 +219,8 @@ static void work_appended(struct store_call *c)
     w->appended(w);
 }
 
-void work_append(struct work *w, struct title_answer *a, const struct titles_bytes *bytes)
+void work_append(struct work *w, struct fact *facts, unsigned count,
+                 const struct titles_bytes *bytes)
 {
     store_time at;
     if (!stamp_take(w, &at)) {
@@ -232,19 +233,19 @@ void work_append(struct work *w, struct title_answer *a, const struct titles_byt
         work_end(w, ERR_UNAVAILABLE);
         return;
     }
-    for (unsigned i = 0; i < a->facts_count; i++) {
-        a->facts[i].srv = w->pages->opts.srv;
-        a->facts[i].n = i;
-        if (fact_is_joined(&a->facts[i]))
-            a->facts[i].joined_at = at;
+    for (unsigned i = 0; i < count; i++) {
+        facts[i].srv = w->pages->opts.srv;
+        facts[i].n = i;
+        if (fact_is_joined(&facts[i]))
+            facts[i].joined_at = at;
         else
-            a->facts[i].at = at;
+            facts[i].at = at;
     }
     w->append = (struct titles_append){
         .call = { .home = w->call->home, .done = work_appended, .deadline = w->call->deadline },
         .key = w->key,
-        .facts = a->facts,
-        .facts_count = a->facts_count,
+        .facts = facts,
+        .facts_count = count,
         .bytes = bytes,
         .arena = &w->arena
     };

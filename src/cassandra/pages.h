@@ -10,8 +10,8 @@
  * this server's clock by more than the skew allowed is not written to: ERR_UNAVAILABLE, and the
  * note begins with "clock_skew". Reads go on.
  * Requests: those of store/page_read.h and page_write.h. Each is STORE_LATER. The wiki's word,
- * listings of a domain, culls and followers are not here yet (issue 16), and no server uses this
- * before they are.
+ * listings of a domain, what finds titles that are due, and followers are not here yet (issue 16),
+ * and no server uses this before they are.
  * Thread: any, unless said. */
 #ifndef CASSANDRA_PAGES_H
 #define CASSANDRA_PAGES_H
@@ -27,7 +27,9 @@ struct cassandra_pages_opts {
     struct clock *clock;
     struct home *pool; /* where bytes are hashed and compressed; NULL: at the home of each call */
     uint32_t srv;      /* of this run of this server: no two have the same */
-    int64_t max_skew_ns, write_timeout_ns;
+    /* How far clocks may be wrong; the longest from a decision to the end of its write; the longest
+     * making of a render. Bytes and facts are deleted when all three have passed */
+    int64_t max_skew_ns, write_timeout_ns, making_ns;
     const struct page_bucket_opts *buckets; /* borrowed for its life */
     unsigned buckets_count;
 };
@@ -40,6 +42,22 @@ void cassandra_pages_free(struct cassandra_pages **pp); /* no request is under w
 /* The number of a domain in this process. ERR_LIMIT: CASSANDRA_DOMAINS_MAX. */
 MUST_CHECK err cassandra_pages_domain(struct cassandra_pages *p, str name, uint32_t *out);
 struct page_bucket *cassandra_pages_bucket(struct cassandra_pages *p, str name); /* NULL: none */
+
+/* The upkeep of one title: bytes that no one will be shown again are deleted, facts that say
+ * nothing any more are forgotten. What the title answers does not change. Safe at any time, on any
+ * number of servers at once. call.why: as of an order; ERR_OK also when there was nothing to do. */
+struct cassandra_cull {
+    struct store_call call;
+    /* in; borrowed until done */
+    struct page_bucket *bucket;
+    uint32_t domain;
+    str title;
+    /* out */
+    unsigned ranges;    /* of names whose bytes were deleted */
+    unsigned forgotten; /* facts */
+    struct err_note note;
+};
+enum store_start cassandra_pages_cull(struct cassandra_pages *p, struct cassandra_cull *c);
 
 /* As page_store_read, _put, _order, _explain. LIST_HISTORY alone, else ERR_BAD. */
 enum store_start cassandra_pages_read(struct cassandra_pages *p, struct page_read *r);

@@ -52,7 +52,8 @@ void work_start(struct work *w, uint32_t domain, str title, struct home *home);
 /* The request is over: posted to its home, since the work may run on the pool. */
 void work_end(struct work *w, err why);
 /* Gives the facts of a decision their time and server, and appends them. */
-void work_append(struct work *w, struct title_answer *a, const struct titles_bytes *bytes);
+void work_append(struct work *w, struct fact *facts, unsigned count,
+                 const struct titles_bytes *bytes);
 /* Derives anew, with these facts too: what the title is after a decision. */
 MUST_CHECK err work_after(struct work *w, const struct title_answer *a, struct title_memory *out);
 page_allow_fn *work_allow(const struct page_condition *c);

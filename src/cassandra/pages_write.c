@@ -135,7 +135,7 @@ static void put_loaded(struct work *w)
     if (e != ERR_OK || own->answer.facts_count == 0)
         work_end(w, e);
     else
-        work_append(w, &own->answer, put_bytes(own));
+        work_append(w, own->answer.facts, own->answer.facts_count, put_bytes(own));
 }
 
 enum store_start cassandra_pages_put(struct cassandra_pages *p, struct page_put *q)
@@ -197,7 +197,7 @@ static void order_loaded(struct work *w)
     if (e != ERR_OK || a->facts_count == 0)
         work_end(w, e);
     else
-        work_append(w, a, NULL);
+        work_append(w, a->facts, a->facts_count, NULL);
 }
 
 enum store_start cassandra_pages_order(struct cassandra_pages *p, struct page_order *o)

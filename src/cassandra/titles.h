@@ -31,6 +31,8 @@ enum {
     TITLES_FACTS_MAX = 10000,       /* of one title */
     TITLES_PAGE_ROWS = 500,         /* facts read at a time */
     TITLES_RANGES_MAX = 64,         /* of one cull */
+    TITLES_APPEND_MAX = 64,         /* facts of one append */
+    TITLES_DELETE_MAX = 256,        /* ranges by contents of one cull, facts of one forget */
 };
 
 struct cql;
@@ -75,9 +77,12 @@ struct titles_append {
     struct store_call call;
     /* in; borrowed until done */
     struct titles_key key;
-    const struct fact *facts; /* 1 or more, their times set */
+    const struct fact *facts; /* 1 to TITLES_APPEND_MAX, their times set */
     unsigned facts_count;
     const struct titles_bytes *bytes; /* NULL: none */
+    /* ZERO: a write is as of the facts' arrival. Else as of then: facts that are there already are
+     * written anew, as those whose bytes are gone */
+    store_time write_at;
     struct arena *arena;
     /* out */
     bool unknown;
@@ -107,7 +112,8 @@ struct titles_cull {
     struct store_call call;
     /* in; borrowed until done */
     struct titles_key key;
-    const struct title_cull *cull; /* TITLES_RANGES_MAX ranges at most */
+    /* TITLES_RANGES_MAX ranges at most, and ranges times contents TITLES_DELETE_MAX at most */
+    const struct title_cull *cull;
     const str *contents;
     unsigned contents_count;
     /* out */
@@ -122,7 +128,7 @@ struct titles_forget {
     /* in; borrowed until done */
     struct titles_key key;
     const struct fact *const *facts;
-    unsigned facts_count; /* CQL_PARTS_MAX at most */
+    unsigned facts_count; /* TITLES_DELETE_MAX at most */
     store_time horizon;
     /* out */
     struct err_note note;

@@ -24,7 +24,7 @@ struct both {
     char title[32];
     struct rng rng;
     struct page_name names[NAMES_MAX];
-    unsigned names_count;
+    unsigned names_count, ranges, forgotten;
     struct arena arena;
 };
 
@@ -186,6 +186,21 @@ static void order_both(struct both *b)
         same_render(&o.render, &s.render);
 }
 
+/* Both tidy up; what they answer is the same as before. */
+static void cull_both(struct both *b)
+{
+    struct cassandra_cull c = {
+        .call = real_call(), .bucket = b->bucket, .domain = b->domain, .title = str_of(b->title)
+    };
+    fix_upkeep(b->f);
+    call_run(&c.call, cassandra_pages_cull(b->pages, &c));
+    if (c.call.why != ERR_OK)
+        print_message("cull: %s\n", c.note.text);
+    assert_int_equal(c.call.why, ERR_OK);
+    b->ranges += c.ranges;
+    b->forgotten += c.forgotten;
+}
+
 static void history(struct rng *seeds, unsigned number)
 {
     static const enum page_policy_kind kinds[] = { POLICY_APP_TTL, POLICY_ALL, POLICY_LATEST,
@@ -209,7 +224,7 @@ static void history(struct rng *seeds, unsigned number)
     (void)snprintf(b.title, sizeof b.title, "History_%u", number);
     arena_init(&b.arena, 16 << 20);
     for (unsigned step = 0; step < STEPS; step++) {
-        static const int64_t waits_s[] = { 0, 0, 1, 5, 40, 120, 4000 };
+        static const int64_t waits_s[] = { 0, 0, 1, 5, 40, 120, 4000, 11 * 86400 };
         fake_clock_advance(&b.f->clock,
                            NS_PER_S + waits_s[rng_below(&b.rng, COUNT_OF(waits_s))] * NS_PER_S);
         if (b.names_count == 0 || rng_below(&b.rng, 2) == 0)
@@ -217,7 +232,13 @@ static void history(struct rng *seeds, unsigned number)
         else
             order_both(&b);
         same_all(&b);
+        if (rng_below(&b.rng, 4) == 0) {
+            cull_both(&b);
+            same_all(&b);
+        }
     }
+    print_message("%s: %u renders put, %u ranges culled, %u facts forgotten\n",
+                  page_policy_name(policy.kind), b.names_count, b.ranges, b.forgotten);
     arena_fini(&b.arena);
     cassandra_pages_free(&b.pages);
     fixture_free(b.f);

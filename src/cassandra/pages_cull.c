@@ -1,0 +1,268 @@
+/* pages_cull.c - the upkeep of a title, in steps that may stop anywhere:
+ *
+ *   BYTES   ranges of bytes are deleted, as of the settled horizon
+ *   ANEW    the puts whose bytes went are written anew without contents, so that they are not
+ *           deleted again and again
+ *   NAMES   the fact is written that names are forgotten, before any of their facts goes
+ *   FACTS   facts are deleted
+ *
+ * The horizon lies so far behind the clock that no fact will come that is older (title/derive.h,
+ * rule 3). A step that is not done is done by the next upkeep. */
+#include "cassandra/pages_impl.h"
+
+#include <string.h>
+
+enum { CONTENTS_MAX = 64 };
+
+struct cull_own { /* in the work's arena */
+    struct work *work;
+    struct cassandra_cull *cull;
+    store_time horizon;
+    struct title_cull bytes;
+    size_t range; /* the next */
+    str contents[CONTENTS_MAX];
+    unsigned contents_count;
+    struct title_cull part;
+    struct titles_cull deletion;
+    const struct fact **puts; /* whose bytes went */
+    size_t puts_count, put;
+    struct fact batch[TITLES_APPEND_MAX];
+    struct titles_append anew;
+    struct title_forget forget;
+    struct fact forgotten;
+    const struct fact **gone;
+    size_t gone_count, at;
+    struct titles_forget drop;
+};
+
+static void cull_fail(struct cull_own *o, err why, const struct err_note *note)
+{
+    o->cull->note = *note;
+    work_end(o->work, why);
+}
+
+static struct store_call part_call(const struct cull_own *o, void (*done)(struct store_call *c))
+{
+    return (struct store_call){ .home = o->work->call->home,
+                                .done = done,
+                                .deadline = o->work->call->deadline };
+}
+
+/* ---- FACTS ---- */
+
+static void facts_drop(struct cull_own *o);
+
+static void facts_dropped(struct store_call *c)
+{
+    struct titles_forget *f = CONTAINER_OF(c, struct titles_forget, call);
+    struct cull_own *o = CONTAINER_OF(f, struct cull_own, drop);
+    if (c->why != ERR_OK) {
+        cull_fail(o, c->why, &f->note);
+        return;
+    }
+    o->cull->forgotten += f->facts_count;
+    o->at += f->facts_count;
+    facts_drop(o);
+}
+
+static void facts_drop(struct cull_own *o)
+{
+    size_t left = o->gone_count - o->at;
+    if (left == 0) {
+        work_end(o->work, ERR_OK);
+        return;
+    }
+    o->drop = (struct titles_forget){
+        .call = part_call(o, facts_dropped),
+        .key = o->work->key,
+        .facts = o->gone + o->at,
+        .facts_count = (unsigned)(left < TITLES_DELETE_MAX ? left : TITLES_DELETE_MAX),
+        .horizon = o->horizon,
+    };
+    store_call_then(titles_forget(o->work->pages->opts.titles, &o->drop), &o->drop.call);
+}
+
+static err facts_choose(struct cull_own *o)
+{
+    const struct title_facts *in = &o->work->facts;
+    o->gone = arena_alloc(&o->work->arena, (in->facts_count + 1) * sizeof(const struct fact *));
+    if (o->gone == NULL)
+        return ERR_LIMIT;
+    for (size_t i = 0; i < in->facts_count; i++)
+        if (title_forgets(in, &o->forget, &in->facts[i]))
+            o->gone[o->gone_count++] = &in->facts[i];
+    return ERR_OK;
+}
+
+/* ---- NAMES ---- */
+
+static void names_forgotten(struct work *w)
+{
+    facts_drop(w->call->own);
+}
+
+static void names_forget(struct cull_own *o)
+{
+    struct work *w = o->work;
+    err e = title_forget(&w->facts, o->horizon, &w->arena, &o->forget);
+    if (e == ERR_OK)
+        e = facts_choose(o);
+    if (e != ERR_OK) {
+        work_end(w, e);
+    } else if (!o->forget.any) {
+        facts_drop(o);
+    } else {
+        w->appended = names_forgotten;
+        o->forgotten = title_forget_fact(&o->forget, o->horizon); /* its time is set there */
+        work_append(w, &o->forgotten, 1, NULL);
+    }
+}
+
+/* ---- ANEW ---- */
+
+static void puts_write(struct cull_own *o);
+
+static void puts_written(struct store_call *c)
+{
+    struct titles_append *a = CONTAINER_OF(c, struct titles_append, call);
+    struct cull_own *o = CONTAINER_OF(a, struct cull_own, anew);
+    if (c->why != ERR_OK) {
+        cull_fail(o, c->why, &a->note);
+        return;
+    }
+    o->put += a->facts_count;
+    puts_write(o);
+}
+
+static void puts_write(struct cull_own *o)
+{
+    size_t left = o->puts_count - o->put;
+    unsigned count = (unsigned)(left < TITLES_APPEND_MAX ? left : TITLES_APPEND_MAX);
+    if (count == 0) {
+        names_forget(o);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        o->batch[i] = *o->puts[o->put + i];
+        o->batch[i].contents = NULL;
+        o->batch[i].contents_count = 0;
+    }
+    o->anew = (struct titles_append){ .call = part_call(o, puts_written),
+                                      .key = o->work->key,
+                                      .facts = o->batch,
+                                      .facts_count = count,
+                                      .write_at = o->horizon,
+                                      .arena = &o->work->arena };
+    store_call_then(titles_append(o->work->pages->opts.titles, &o->anew), &o->anew.call);
+}
+
+/* Puts of these ranges that came by then; of one name others may have come later. */
+static err puts_choose(struct cull_own *o)
+{
+    const struct title_facts *in = &o->work->facts;
+    o->puts = arena_alloc(&o->work->arena, (in->facts_count + 1) * sizeof(const struct fact *));
+    if (o->puts == NULL)
+        return ERR_LIMIT;
+    for (size_t i = 0; i < in->facts_count; i++) {
+        const struct fact *f = &in->facts[i];
+        bool went = false;
+        for (size_t r = 0; r < o->bytes.count && !went; r++)
+            went = page_name_cmp(o->bytes.ranges[r].low, f->name) <= 0 &&
+                   page_name_cmp(f->name, o->bytes.ranges[r].high) <= 0;
+        if (f->what == FACT_PUT && f->contents_count > 0 && went && f->at.ns <= o->bytes.at.ns)
+            o->puts[o->puts_count++] = f;
+    }
+    return ERR_OK;
+}
+
+/* ---- BYTES ---- */
+
+static void bytes_delete(struct cull_own *o);
+
+static void bytes_deleted(struct store_call *c)
+{
+    struct titles_cull *d = CONTAINER_OF(c, struct titles_cull, call);
+    struct cull_own *o = CONTAINER_OF(d, struct cull_own, deletion);
+    if (c->why != ERR_OK) {
+        cull_fail(o, c->why, &d->note);
+        return;
+    }
+    o->cull->ranges += (unsigned)o->part.count;
+    o->range += o->part.count;
+    bytes_delete(o);
+}
+
+static void bytes_delete(struct cull_own *o)
+{
+    size_t left = o->bytes.count - o->range;
+    size_t most = o->contents_count == 0 ? 0 : TITLES_DELETE_MAX / o->contents_count;
+    if (most > TITLES_RANGES_MAX)
+        most = TITLES_RANGES_MAX;
+    o->part = (struct title_cull){ .at = o->bytes.at,
+                                   .ranges = o->bytes.ranges + o->range,
+                                   .count = left < most ? left : most };
+    if (o->part.count == 0) {
+        puts_write(o);
+        return;
+    }
+    o->deletion = (struct titles_cull){ .call = part_call(o, bytes_deleted),
+                                        .key = o->work->key,
+                                        .cull = &o->part,
+                                        .contents = o->contents,
+                                        .contents_count = o->contents_count };
+    store_call_then(titles_cull(o->work->pages->opts.titles, &o->deletion), &o->deletion.call);
+}
+
+static void content_note(struct cull_own *o, const struct page_content *c)
+{
+    str name = str_of(c->name);
+    for (unsigned i = 0; i < o->contents_count; i++)
+        if (str_eq(o->contents[i], name))
+            return;
+    if (o->contents_count < CONTENTS_MAX) /* those beyond go with the next upkeep */
+        o->contents[o->contents_count++] = name;
+}
+
+/* The contents of those puts alone whose bytes go. */
+static void contents_choose(struct cull_own *o)
+{
+    for (size_t i = 0; i < o->puts_count; i++)
+        for (unsigned k = 0; k < o->puts[i]->contents_count; k++)
+            content_note(o, &o->puts[i]->contents[k]);
+}
+
+static void cull_loaded(struct work *w)
+{
+    const struct cassandra_pages_opts *p = &w->pages->opts;
+    struct cull_own *o = arena_alloc(&w->arena, sizeof *o);
+    if (o == NULL) {
+        work_end(w, ERR_LIMIT);
+        return;
+    }
+    memset(o, 0, sizeof *o);
+    o->work = w;
+    o->cull = w->request;
+    w->call->own = o;
+    int64_t behind_ns = 2 * p->max_skew_ns + p->write_timeout_ns + p->making_ns;
+    o->horizon = (store_time){ .ns = clock_store(p->clock).ns - behind_ns };
+    err e = title_cull(&w->facts, o->horizon, &w->arena, &o->bytes);
+    if (e == ERR_OK)
+        e = puts_choose(o);
+    if (e != ERR_OK) {
+        work_end(w, e);
+        return;
+    }
+    contents_choose(o);
+    bytes_delete(o);
+}
+
+enum store_start cassandra_pages_cull(struct cassandra_pages *p, struct cassandra_cull *c)
+{
+    struct work *w = work_new(p, c->bucket, &c->call);
+    c->ranges = c->forgotten = 0;
+    w->request = c;
+    w->note = &c->note;
+    w->loaded = cull_loaded;
+    work_start(w, c->domain, c->title, c->call.home);
+    return STORE_LATER;
+}
