@@ -99,6 +99,7 @@ struct cql {
     unsigned keyspaces_count;
     struct cql_ring *ring;
     uint16_t *ring_places; /* of the ring's nodes */
+    bool ring_stale;       /* nodes have changed since the ring was built */
     struct cql_control control;
     struct buf routing; /* of the request that is planned */
     struct list agreements, dirty;
@@ -146,7 +147,9 @@ void cql_address_map(const struct cql *c, struct sockaddr_storage *a, socklen_t 
 struct cql_node *cql_node_new(struct cql *c);
 void cql_node_free(struct cql *c, struct cql_node *n);
 void cql_node_tick(struct cql_node *n, mono now);
-void cql_node_close(struct cql_node *n); /* its connections */
+/* The node is told to be at another address. Open connections stay: they would have ended if the
+ * node had begun anew there. */
+void cql_node_move(struct cql_node *n, const struct sockaddr_storage *to, socklen_t bytes);
 bool cql_node_is_up(const struct cql_node *n);
 /* A connection with room for one more of the class; NULL: none. */
 struct cql_conn *cql_node_conn(struct cql_node *n, enum cql_class class);
@@ -166,6 +169,7 @@ void cql_known_ahead(struct cql_node *n); /* all statements in use: it came up *
 void cql_known_changed(struct cql *c, str keyspace, str table);
 
 /* plan.c */
+struct cql_keyspace *cql_keyspace_find(struct cql *c, const char *name); /* NULL: not told of */
 void cql_plan(struct cql *c, struct cql_request *q);
 void cql_latency_note(struct cql *c, int64_t took_ns);
 void cql_latency_age(struct cql *c);

@@ -230,7 +230,19 @@ void cql_node_tick(struct cql_node *n, mono now)
     cql_node_serve(n);
 }
 
-void cql_node_close(struct cql_node *n)
+void cql_node_move(struct cql_node *n, const struct sockaddr_storage *to, socklen_t bytes)
+{
+    n->address = *to;
+    n->address_bytes = bytes;
+    cql_address_print(&n->address, n->text);
+    n->retry_ms = 0;
+    n->retry_at = cql_now(n->client);
+    for (unsigned i = 0; i < CQL_CONNECTIONS_MAX; i++)
+        if (n->conns[i] != NULL && !cql_conn_is_open(n->conns[i]))
+            cql_conn_close(&n->conns[i]); /* to where it was before */
+}
+
+static void node_close(struct cql_node *n)
 {
     for (unsigned i = 0; i < CQL_CONNECTIONS_MAX; i++)
         cql_conn_close(&n->conns[i]);
@@ -260,7 +272,7 @@ struct cql_node *cql_node_new(struct cql *c)
 
 void cql_node_free(struct cql *c, struct cql_node *n)
 {
-    cql_node_close(n);
+    node_close(n);
     cql_known_free(n);
     list_remove(&n->dirty);
     c->nodes[n->place] = NULL;

@@ -54,7 +54,7 @@ void cql_latency_age(struct cql *c)
 
 /* ---- the plan ---- */
 
-static struct cql_keyspace *keyspace_find(struct cql *c, const char *name)
+struct cql_keyspace *cql_keyspace_find(struct cql *c, const char *name)
 {
     for (unsigned i = 0; i < c->keyspaces_count; i++)
         if (strcmp(c->keyspaces[i].name, name) == 0)
@@ -70,7 +70,7 @@ static const uint16_t *plan_replicas(struct cql *c, const struct cql_request *q,
     const struct cql_statement *st = part != NULL ? part->statement : NULL;
     if (st == NULL || st->partition_count == 0 || c->ring == NULL)
         return NULL;
-    struct cql_keyspace *ks = keyspace_find(c, st->keyspace);
+    struct cql_keyspace *ks = cql_keyspace_find(c, st->keyspace);
     if (ks == NULL)
         return NULL;
     if (ks->replicas == NULL)

@@ -1,7 +1,11 @@
 /* topology.c - what the cluster told of itself becomes nodes, the ring and keyspaces.
  *
- * A node is known by its host_id, never by its address. One that is not told any more leaves, but
- * not while it has an open connection: the peers of a node that has just begun are incomplete. */
+ * Invariants: (1) A node is known by its host_id. The first row of a host_id or an address counts;
+ * others are leftovers of nodes that moved or were replaced. (2) A node that the rows leave out
+ * leaves, but not while it has an open connection: the peers of a node that has just begun are
+ * incomplete. When a new host_id stands at its address, the node takes that host_id: its
+ * connections lead to the successor. (3) The ring is built anew only when nodes changed, and the
+ * replicas of a keyspace only when the ring or the keyspace's replication did. */
 #include "cql/cql_impl.h"
 
 #include "base/log.h"
@@ -16,6 +20,8 @@ struct told_node {
     char dc[CQL_NAME_BYTES_MAX + 1], rack[CQL_NAME_BYTES_MAX + 1], release[32];
     struct sockaddr_storage address;
     socklen_t address_bytes;
+    bool taken;
+    bool here; /* the control connection is to this node: it may be known by another address */
     int64_t *tokens;
     unsigned tokens_count;
 };
@@ -102,6 +108,7 @@ static bool node_read(struct cql *c, const struct cql_cell *cells, enum cql_look
     if (!text_get(&cells[4], n->release, sizeof n->release))
         n->release[0] = '\0'; /* for the eyes only */
     if (look == CQL_LOOK_LOCAL) {
+        n->here = true;
         n->address = c->control.address; /* where it was reached */
         n->address_bytes = c->control.address_bytes;
     } else if (!peer_address(c, cells, look, n)) {
@@ -110,6 +117,23 @@ static bool node_read(struct cql *c, const struct cql_cell *cells, enum cql_look
     if (tokens_get(&cells[3], n))
         return true;
     free(n->tokens);
+    return false;
+}
+
+static bool address_same(const struct sockaddr_storage *a, socklen_t a_bytes,
+                         const struct sockaddr_storage *b, socklen_t b_bytes)
+{
+    return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0;
+}
+
+static bool told_already(const struct cql_told *t, const struct told_node *n)
+{
+    for (unsigned i = 0; i < t->nodes_count; i++) {
+        const struct told_node *o = &t->nodes[i];
+        if (memcmp(o->host_id, n->host_id, sizeof n->host_id) == 0 ||
+            address_same(&o->address, o->address_bytes, &n->address, n->address_bytes))
+            return true;
+    }
     return false;
 }
 
@@ -131,6 +155,10 @@ bool cql_told_nodes(struct cql *c, struct cql_rows *rows, enum cql_look look, st
         }
         if (!node_read(c, cells, look, &n))
             continue;
+        if (told_already(t, &n)) {
+            free(n.tokens);
+            continue;
+        }
         t->nodes = realloc(t->nodes, (t->nodes_count + 1) * sizeof *t->nodes);
         INVARIANT(t->nodes != NULL);
         t->nodes[t->nodes_count++] = n;
@@ -173,15 +201,31 @@ static struct cql_node *node_find(struct cql *c, const unsigned char *host_id)
     return NULL;
 }
 
-static void node_take(struct cql *c, struct told_node *t)
+/* A node that no row told of so far, at this address. */
+static struct cql_node *node_replaced(struct cql *c, const struct told_node *t)
 {
-    struct cql_node *n = node_find(c, t->host_id);
-    if (n == NULL)
-        n = cql_node_new(c);
-    if (n == NULL)
-        return; /* CQL_NODES_MAX */
-    bool moved = n->address_bytes != t->address_bytes ||
-                 memcmp(&n->address, &t->address, t->address_bytes) != 0;
+    for (unsigned i = 0; i < c->nodes_count; i++) {
+        struct cql_node *n = c->nodes[i];
+        if (n != NULL && !n->seen &&
+            address_same(&n->address, n->address_bytes, &t->address, t->address_bytes))
+            return n;
+    }
+    return NULL;
+}
+
+static bool in_ring_the_same(const struct cql_node *n, const struct told_node *t)
+{
+    return !n->leaving && strcmp(n->dc, t->dc) == 0 && strcmp(n->rack, t->rack) == 0 &&
+           n->tokens_count == t->tokens_count &&
+           (n->tokens_count == 0 ||
+            memcmp(n->tokens, t->tokens, n->tokens_count * sizeof n->tokens[0]) == 0);
+}
+
+static void node_take(struct cql *c, struct cql_node *n, struct told_node *t)
+{
+    bool moved = !address_same(&n->address, n->address_bytes, &t->address, t->address_bytes) &&
+                 !(t->here && cql_node_is_up(n));
+    c->ring_stale |= !in_ring_the_same(n, t);
     memcpy(n->host_id, t->host_id, sizeof n->host_id);
     memcpy(n->dc, t->dc, sizeof n->dc);
     memcpy(n->rack, t->rack, sizeof n->rack);
@@ -195,14 +239,8 @@ static void node_take(struct cql *c, struct told_node *t)
     n->tokens = t->tokens;
     n->tokens_count = t->tokens_count;
     t->tokens = NULL;
-    if (!moved)
-        return;
-    n->address = t->address;
-    n->address_bytes = t->address_bytes;
-    cql_address_print(&n->address, n->text);
-    n->retry_ms = 0;
-    n->retry_at = cql_now(c);
-    cql_node_close(n);
+    if (moved)
+        cql_node_move(n, &t->address, t->address_bytes);
 }
 
 static void nodes_apply(struct cql *c, struct cql_told *t)
@@ -210,12 +248,27 @@ static void nodes_apply(struct cql *c, struct cql_told *t)
     for (unsigned i = 0; i < c->nodes_count; i++)
         if (c->nodes[i] != NULL)
             c->nodes[i]->seen = false;
-    for (unsigned i = 0; i < t->nodes_count; i++)
-        node_take(c, &t->nodes[i]);
+    for (unsigned i = 0; i < t->nodes_count; i++) {
+        struct cql_node *n = node_find(c, t->nodes[i].host_id);
+        t->nodes[i].taken = n != NULL;
+        if (n != NULL)
+            node_take(c, n, &t->nodes[i]);
+    }
+    for (unsigned i = 0; i < t->nodes_count; i++) {
+        if (t->nodes[i].taken)
+            continue;
+        struct cql_node *n = node_replaced(c, &t->nodes[i]);
+        if (n == NULL)
+            n = cql_node_new(c);
+        if (n != NULL) /* else CQL_NODES_MAX */
+            node_take(c, n, &t->nodes[i]);
+    }
     for (unsigned i = 0; i < c->nodes_count; i++) {
         struct cql_node *n = c->nodes[i];
-        if (n != NULL && !n->seen && !cql_node_is_up(n))
-            n->leaving = true;
+        if (n == NULL || n->seen || n->leaving || cql_node_is_up(n))
+            continue;
+        n->leaving = true;
+        c->ring_stale = true;
     }
 }
 
@@ -249,11 +302,8 @@ static void ring_drop(struct cql *c)
         cql_replicas_free(&c->keyspaces[i].replicas);
 }
 
-static void ring_build(struct cql *c, bool murmur3)
+static void ring_build(struct cql *c)
 {
-    ring_drop(c);
-    if (!murmur3)
-        return;
     struct cql_ring_node *nodes = calloc(c->nodes_count + 1, sizeof *nodes);
     c->ring_places = calloc(c->nodes_count + 1, sizeof *c->ring_places);
     INVARIANT(nodes != NULL && c->ring_places != NULL);
@@ -272,15 +322,52 @@ static void ring_build(struct cql *c, bool murmur3)
     free(nodes);
 }
 
-void cql_told_apply(struct cql *c)
+/* ---- keyspaces ---- */
+
+static bool replication_same(const struct cql_replication *a, const struct cql_replication *b)
 {
-    struct cql_told *t = c->control.told;
-    nodes_apply(c, t);
-    ring_build(c, t->murmur3);
+    bool same =
+        a->strategy == b->strategy && a->copies == b->copies && a->dcs_count == b->dcs_count;
+    for (unsigned i = 0; same && i < a->dcs_count; i++)
+        same = a->dcs[i].copies == b->dcs[i].copies && strcmp(a->dcs[i].name, b->dcs[i].name) == 0;
+    return same;
+}
+
+/* The server tells them in the same order each time, so the place before is looked at first. */
+static struct cql_keyspace *keyspace_before(struct cql *c, unsigned place, const char *name)
+{
+    if (place < c->keyspaces_count && strcmp(c->keyspaces[place].name, name) == 0)
+        return &c->keyspaces[place];
+    return cql_keyspace_find(c, name);
+}
+
+static void keyspaces_apply(struct cql *c, struct cql_told *t)
+{
+    for (unsigned i = 0; i < t->keyspaces_count; i++) {
+        struct cql_keyspace *now = &t->keyspaces[i], *old = keyspace_before(c, i, now->name);
+        if (old == NULL || !replication_same(&old->how, &now->how))
+            continue;
+        now->replicas = old->replicas;
+        old->replicas = NULL;
+    }
+    for (unsigned i = 0; i < c->keyspaces_count; i++)
+        cql_replicas_free(&c->keyspaces[i].replicas);
     free(c->keyspaces);
     c->keyspaces = t->keyspaces;
     c->keyspaces_count = t->keyspaces_count;
     t->keyspaces = NULL;
+}
+
+void cql_told_apply(struct cql *c)
+{
+    struct cql_told *t = c->control.told;
+    nodes_apply(c, t);
+    if (c->ring_stale || !t->murmur3)
+        ring_drop(c);
+    if (c->ring == NULL && t->murmur3)
+        ring_build(c);
+    c->ring_stale = false;
+    keyspaces_apply(c, t);
     local_dc_judge(c);
     mono now = cql_now(c);
     for (unsigned i = 0; i < c->nodes_count; i++)

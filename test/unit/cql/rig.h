@@ -17,6 +17,7 @@ struct rig_opts {
                                NULL: dc1 */
     struct cql_statement_opts statements[RIG_STATEMENTS_MAX];
     bool not_ready; /* does not wait until it is ready */
+    bool by_name;   /* one contact point: the first node, as "localhost" */
 };
 struct rig {
     struct node_cluster *nodes;
