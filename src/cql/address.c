@@ -49,6 +49,12 @@ bool cql_address_read(const char *host, uint16_t port, struct sockaddr_storage *
     return false;
 }
 
+bool cql_address_same(const struct sockaddr_storage *a, socklen_t a_bytes,
+                      const struct sockaddr_storage *b, socklen_t b_bytes)
+{
+    return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0;
+}
+
 /* "host", "host:port", "[v6]:port"; port stays where none is said. */
 static bool text_read(const char *text, uint16_t port, struct sockaddr_storage *out,
                       socklen_t *bytes)

@@ -1,12 +1,17 @@
 /* control.c - the control connection: on which the client learns what nodes there are, and what
  * changes.
  *
- *   NONE --contact points resolved on the pool--> OPENING --the first that is ready--> UP
- *    ^__________________none of the places answers___|___________________it broke______|
+ *   NONE --places are gathered--> OPENING --the first that is ready--> UP
+ *    ^_______all have failed________|__________________it broke_________|
  *
  * Places are the nodes of the last look, then the contact points: a cluster that moved away whole
- * is found again through their names. A place more is tried each NEXT_MS, so that one that does not
- * answer holds up no other. */
+ * is found again through their names. Names are looked up on the pool; what is found joins the
+ * places, and holds up none of them. A place more is tried each NEXT_MS, so that one that does not
+ * answer holds up no other.
+ * Invariants: (1) At most one lookup is under way. (2) A connection on which a look was over, and
+ * which then lived for CQL_STEADY_MS, is replaced at once. Any other failure makes the next try
+ * come later. (3) A place whose look failed is shunned: it is tried behind all others, until a look
+ * is over somewhere. A node that is joining answers first, and knows nothing. */
 #include "cql/cql_impl.h"
 
 #include "base/log.h"
@@ -20,8 +25,7 @@
 enum { NEXT_MS = 100, ASK_HEAD_BYTES = 64 };
 
 static const unsigned control_next[CQL_CONTROLS] = {
-    [CQL_CONTROL_NONE] = BIT(CQL_CONTROL_RESOLVING),
-    [CQL_CONTROL_RESOLVING] = BIT(CQL_CONTROL_OPENING) | BIT(CQL_CONTROL_NONE),
+    [CQL_CONTROL_NONE] = BIT(CQL_CONTROL_OPENING),
     [CQL_CONTROL_OPENING] = BIT(CQL_CONTROL_UP) | BIT(CQL_CONTROL_NONE),
     [CQL_CONTROL_UP] = BIT(CQL_CONTROL_NONE),
 };
@@ -53,11 +57,42 @@ static void control_none(struct cql *c)
 
 /* ---- the connection ---- */
 
+static bool address_shunned(const struct cql_control *k, const struct sockaddr_storage *a,
+                            socklen_t bytes)
+{
+    for (unsigned i = 0; i < k->shunned_count; i++)
+        if (cql_address_same(&k->shunned[i].address, k->shunned[i].bytes, a, bytes))
+            return true;
+    return false;
+}
+
+static void address_shun(struct cql_control *k)
+{
+    if (k->shunned_count == CQL_POINTS_MAX || address_shunned(k, &k->address, k->address_bytes))
+        return;
+    k->shunned[k->shunned_count].address = k->address;
+    k->shunned[k->shunned_count++].bytes = k->address_bytes;
+}
+
 static void control_lost(struct cql *c)
 {
+    struct cql_control *k = &c->control;
+    mono now = cql_now(c);
+    bool steady = k->looked && now.ns >= mono_add_ms(k->opened_at, CQL_STEADY_MS).ns;
     cql_look_drop(c);
+    if (steady)
+        k->retry_ms = 0;
+    if (!k->looked)
+        address_shun(k);
     control_none(c);
-    c->control.retry_at = cql_now(c); /* at once; from then on slower */
+    if (steady)
+        k->retry_at = now;
+}
+
+void cql_control_looked(struct cql *c)
+{
+    c->control.looked = true;
+    c->control.shunned_count = 0;
 }
 
 void cql_control_drop(struct cql *c, const char *why)
@@ -100,9 +135,9 @@ static void point_opened(void *ctx, struct cql_conn *conn)
     k->address = p->address;
     k->address_bytes = p->address_bytes;
     k->port = cql_address_port(&p->address);
-    k->retry_ms = 0;
-    k->said = false;
-    c->stats.version = c->version;
+    k->opened_at = cql_now(c);
+    k->looked = false;
+    c->stats.version = cql_conn_version(conn);
     cql_look_begin(c);
 }
 
@@ -167,13 +202,14 @@ static void point_add(struct cql *c, const struct sockaddr_storage *a, socklen_t
 {
     struct cql_control *k = &c->control;
     for (unsigned i = 0; i < k->points_count; i++)
-        if (k->points[i].address_bytes == bytes && memcmp(&k->points[i].address, a, bytes) == 0)
+        if (cql_address_same(&k->points[i].address, k->points[i].address_bytes, a, bytes))
             return;
     if (k->points_count == CQL_POINTS_MAX)
         return; /* enough to find one that answers */
     struct cql_point *p = &k->points[k->points_count++];
     *p = (struct cql_point){ .client = c, .address = *a, .address_bytes = bytes };
     (void)snprintf(p->host, sizeof p->host, "%s", host);
+    p->shunned = address_shunned(k, a, bytes);
 }
 
 /* up: those with an open connection; else the others. */
@@ -222,21 +258,41 @@ static void lookup_take(struct cql *c, const struct cql_lookup *l)
     }
 }
 
+/* The places that are known without a lookup: nodes, and contact points that are addresses. */
+static void control_gather(struct cql *c)
+{
+    struct cql_control *k = &c->control;
+    char host[CQL_HOST_BYTES_MAX + 1], port[6];
+    k->points_count = 0;
+    points_of_nodes(c, true);
+    points_of_nodes(c, false);
+    for (unsigned i = 0; i < c->opts.contact_points_count; i++) {
+        struct sockaddr_storage a;
+        socklen_t bytes;
+        uint64_t number;
+        if (cql_point_split(c->opts.contact_points[i], host, port) &&
+            str_to_u64(str_of(port), &number) &&
+            cql_address_read(host, (uint16_t)number, &a, &bytes))
+            point_add(c, &a, bytes, host);
+    }
+    c->version = c->opts.version_max; /* nodes may have been upgraded */
+    k->next_at = cql_now(c);
+    control_move(c, CQL_CONTROL_OPENING);
+}
+
 static void lookup_done(struct loop_job *j, bool canceled)
 {
     struct cql_lookup *l = CONTAINER_OF(j, struct cql_lookup, job);
     struct cql *c = l->client;
-    if (c != NULL) {
-        struct cql_control *k = &c->control;
-        k->lookup = NULL;
-        k->points_count = 0;
-        points_of_nodes(c, true);
-        points_of_nodes(c, false);
-        if (!canceled)
+    if (c != NULL)
+        c->control.lookup = NULL;
+    if (c != NULL && !canceled && !c->stopping) {
+        if (c->control.state == CQL_CONTROL_NONE)
+            control_gather(c); /* the other places have failed meanwhile */
+        if (c->control.state == CQL_CONTROL_OPENING) {
             lookup_take(c, l);
-        control_move(c, CQL_CONTROL_OPENING);
-        k->next_at = cql_now(c);
-        cql_control_tick(c, k->next_at);
+            cql_control_tick(c, cql_now(c));
+        }
     }
     for (unsigned i = 0; i < l->count; i++)
         if (l->found[i] != NULL)
@@ -244,28 +300,37 @@ static void lookup_done(struct loop_job *j, bool canceled)
     free(l);
 }
 
-static void control_resolve(struct cql *c)
+/* Of the contact points that are names. */
+static void lookup_start(struct cql *c)
 {
     struct cql_lookup *l = calloc(1, sizeof *l);
     INVARIANT(l != NULL);
     l->job = (struct loop_job){ .run = lookup_run, .done = lookup_done };
     l->client = c;
-    for (unsigned i = 0; i < c->opts.contact_points_count; i++)
-        if (cql_point_split(c->opts.contact_points[i], l->host[l->count], l->port[l->count]))
-            l->count++; /* cql_new has refused others */
-    control_move(c, CQL_CONTROL_RESOLVING);
-    c->version = c->opts.version_max; /* nodes may have been upgraded */
+    for (unsigned i = 0; i < c->opts.contact_points_count; i++) {
+        struct sockaddr_storage a;
+        socklen_t bytes;
+        if (cql_point_split(c->opts.contact_points[i], l->host[l->count], l->port[l->count]) &&
+            !cql_address_read(l->host[l->count], 0, &a, &bytes))
+            l->count++;
+    }
+    if (l->count == 0) {
+        free(l);
+        return;
+    }
     c->control.lookup = l;
     loop_job_start(c->opts.loop, &l->job);
 }
 
-/* One more place; the first time all of them at once. */
-static void control_open(struct cql *c, mono now)
+/* Opens places of one kind as their time comes. False: none is being tried or left. */
+static bool points_open(struct cql *c, bool of_shunned, mono now)
 {
     struct cql_control *k = &c->control;
     bool open = false;
     for (unsigned i = 0; i < k->points_count; i++) {
         struct cql_point *p = &k->points[i];
+        if (p->shunned != of_shunned)
+            continue;
         if (!p->tried && now.ns >= k->next_at.ns) {
             point_open(p);
             if (c->nodes_count > 0)
@@ -273,8 +338,18 @@ static void control_open(struct cql *c, mono now)
         }
         open |= p->conn != NULL || !p->tried;
     }
-    if (!open)
-        control_none(c);
+    return open;
+}
+
+/* One more place; the first time all of them at once. */
+static void control_open(struct cql *c, mono now)
+{
+    struct cql_control *k = &c->control;
+    if (points_open(c, false, now) || points_open(c, true, now))
+        return;
+    if (k->points_count == 0 && k->lookup != NULL)
+        return; /* there are names only */
+    control_none(c);
 }
 
 void cql_control_tick(struct cql *c, mono now)
@@ -282,10 +357,12 @@ void cql_control_tick(struct cql *c, mono now)
     struct cql_control *k = &c->control;
     switch (k->state) {
     case CQL_CONTROL_NONE:
-        if (!c->stopping && now.ns >= k->retry_at.ns)
-            control_resolve(c);
-        break;
-    case CQL_CONTROL_RESOLVING:
+        if (c->stopping || now.ns < k->retry_at.ns)
+            break;
+        control_gather(c);
+        if (k->lookup == NULL)
+            lookup_start(c);
+        control_open(c, now);
         break;
     case CQL_CONTROL_OPENING:
         for (unsigned i = 0; i < k->points_count && k->state == CQL_CONTROL_OPENING; i++)

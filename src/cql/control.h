@@ -7,8 +7,7 @@
 
 enum cql_control_state {
     CQL_CONTROL_NONE,
-    CQL_CONTROL_RESOLVING, /* contact points on the pool */
-    CQL_CONTROL_OPENING,   /* to one node, or to all contact points at once */
+    CQL_CONTROL_OPENING, /* to one node, or to all contact points at once */
     CQL_CONTROL_UP,
     CQL_CONTROLS
 };
@@ -28,8 +27,9 @@ struct cql_point { /* a place where a node may be */
     char host[CQL_HOST_BYTES_MAX + 1];
     struct cql_conn *conn; /* while it is a candidate */
     bool tried;
+    bool shunned; /* tried behind the others */
 };
-enum { CQL_POINTS_MAX = 64 };
+enum { CQL_POINTS_MAX = 64, CQL_STEADY_MS = 1000 };
 struct cql_lookup; /* control.c */
 struct cql_told;   /* topology.c: what a look has read so far */
 
@@ -48,7 +48,14 @@ struct cql_control {
     struct sockaddr_storage address; /* of the node it is connected to */
     socklen_t address_bytes;
     uint16_t port;
-    struct err_note why; /* of the last failure */
+    mono opened_at;
+    bool looked; /* a look was over on this connection */
+    struct {
+        struct sockaddr_storage address;
+        socklen_t bytes;
+    } shunned[CQL_POINTS_MAX]; /* where a look failed, since the last that was over */
+    unsigned shunned_count;
+    struct err_note why; /* of the last failure, here or of a node that has no connection */
     bool said;           /* the failure is in the log */
 };
 
@@ -70,6 +77,7 @@ void cql_control_stop(struct cql *c);
 MUST_CHECK bool cql_control_ask(struct cql *c, struct cql_call *call, str text);
 /* It is of no use: another one is opened. */
 void cql_control_drop(struct cql *c, const char *why);
+void cql_control_looked(struct cql *c); /* a look is over */
 
 /* look.c: what the control connection reads, and what it is told */
 void cql_look_tick(struct cql *c, mono now);

@@ -54,14 +54,15 @@ struct cql_node {
     struct sockaddr_storage address;
     socklen_t address_bytes;
     char dc[CQL_NAME_BYTES_MAX + 1], rack[CQL_NAME_BYTES_MAX + 1], release[32];
-    unsigned version; /* of the protocol, there; 0: not tried yet */
+    unsigned version; /* of the protocol, there; 0: not known: it has no connection */
     int64_t *tokens;
     unsigned tokens_count;
     struct cql_conn *conns[CQL_CONNECTIONS_MAX];
     unsigned open; /* of conns */
     mono retry_at; /* of a connection that is missing */
     int64_t retry_ms;
-    bool denied;                  /* by its last refusal: said once */
+    mono opened_at;               /* the last connection that was */
+    bool said;                    /* why it cannot be had is in the log */
     struct cql_known *statements; /* CQL_STATEMENTS_MAX, by index; NULL: none yet */
     struct list waiting[CQL_CLASSES];
     unsigned waiting_count, turn; /* turn: of the classes, so that none starves */
@@ -135,6 +136,8 @@ uint16_t cql_address_port(const struct sockaddr_storage *a);
 /* From a number as text; false: it is none. */
 MUST_CHECK bool cql_address_read(const char *host, uint16_t port, struct sockaddr_storage *out,
                                  socklen_t *bytes);
+bool cql_address_same(const struct sockaddr_storage *a, socklen_t a_bytes,
+                      const struct sockaddr_storage *b, socklen_t b_bytes);
 /* Is it an address, maybe with a port? */
 MUST_CHECK bool cql_address_text_is_good(const char *text);
 /* "host", "host:port", "[v6]:port", "v6". False: it is none. */

@@ -66,10 +66,11 @@ static void known_clear(struct cql_known *k)
     k->state = CQL_KNOWN_NOT;
 }
 
+/* Its columns stay until they are told anew: answers that are under way may come without. */
 void cql_known_forget(struct cql_known *k)
 {
     if (k->state == CQL_KNOWN)
-        known_clear(k);
+        k->state = CQL_KNOWN_NOT;
 }
 
 static struct cql_request *waiter_first(struct cql_known *k)
@@ -134,6 +135,7 @@ static void statement_learn(struct cql_statement *st, const struct cql_prepared_
 
 static void known_keep(struct cql_known *k, struct cql_prepared_answer *p)
 {
+    known_clear(k);
     k->ids = malloc(p->id.n + p->columns_id.n + 1);
     INVARIANT(k->ids != NULL);
     memcpy(k->ids, p->id.p, p->id.n);

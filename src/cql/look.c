@@ -71,6 +71,7 @@ void cql_look_soon(struct cql *c, int64_t ms)
 
 static void look_over(struct cql *c)
 {
+    cql_control_looked(c);
     cql_told_apply(c);
     cql_look_drop(c);
     c->stats.refreshes++;
@@ -166,12 +167,13 @@ static void node_status(struct cql *c, const struct cql_event *e)
     cql_address_map(c, &a, &bytes);
     for (unsigned i = 0; i < c->nodes_count; i++) {
         struct cql_node *n = c->nodes[i];
-        if (n == NULL || n->address_bytes != bytes || memcmp(&n->address, &a, bytes) != 0)
+        if (n == NULL || !cql_address_same(&n->address, n->address_bytes, &a, bytes))
             continue;
         n->told_down = !up;
-        if (up && !cql_node_is_up(n)) { /* it says so a little before it listens */
+        mono soon = mono_add_ms(cql_now(c), LOOK_AFTER_EVENT_MS); /* told before it listens */
+        if (up && !cql_node_is_up(n) && soon.ns < n->retry_at.ns) {
             n->retry_ms = 0;
-            n->retry_at = mono_add_ms(cql_now(c), LOOK_AFTER_EVENT_MS);
+            n->retry_at = soon;
         }
     }
 }

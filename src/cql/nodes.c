@@ -1,7 +1,10 @@
 /* nodes.c - a node: its connections, whether it is slow, and who waits there.
  *
  * Invariants: (1) open counts the connections in conns whose handshake is over. (2) A node is kept
- * as long as it has a connection: a leaving one goes when nothing is under way there. */
+ * as long as it has a connection: a leaving one goes when nothing is under way there. (3) version
+ * is that of all its connections; a node without one is asked for the newest again. (4) Tries to
+ * connect come one at a time, and ever later, until a connection has lived for CQL_STEADY_MS:
+ * several that end together are one failure. */
 #include "cql/cql_impl.h"
 
 #include "base/log.h"
@@ -105,10 +108,10 @@ static void node_opened(void *ctx, struct cql_conn *conn)
 {
     struct cql_node *n = ctx;
     struct cql *c = n->client;
-    (void)conn_place(n, conn); /* one of ours */
-    n->retry_ms = 0;
-    n->retry_at = cql_now(c); /* the next one may come at once */
-    n->denied = false;
+    (void)conn_place(n, conn);               /* one of ours */
+    n->opened_at = n->retry_at = cql_now(c); /* the next one may come at once */
+    n->said = false;
+    n->version = cql_conn_version(conn);
     if (n->open++ == 0) {
         log_event(c->opts.log, LOG_INFO, "cql.node", LOG_CSTR("node", n->text),
                   LOG_CSTR("state", "up"), LOG_INT("version", n->version));
@@ -118,19 +121,23 @@ static void node_opened(void *ctx, struct cql_conn *conn)
     cql_node_serve(n);
 }
 
-static void node_refused(struct cql_node *n, enum cql_end end, const char *why)
+/* It has no connection, and this is why. */
+static void node_failed(struct cql_node *n, const char *why)
 {
     struct cql *c = n->client;
-    if (end == CQL_END_VERSION && n->version > CQL_VERSION_MIN) {
-        n->version--; /* it is older than others of the cluster: an upgrade is under way */
-        n->retry_at = cql_now(c);
+    err_note_set(&c->control.why, "%s: %s", n->text, why);
+    if (n->said)
         return;
-    }
-    if (n->open > 0 || n->denied)
-        return;
-    n->denied = true; /* said once */
+    n->said = true;
     log_event(c->opts.log, LOG_WARN, "cql.node", LOG_CSTR("node", n->text),
               LOG_CSTR("state", "down"), LOG_CSTR("why", why));
+}
+
+/* When to connect again. */
+static void node_retry_set(struct cql_node *n, mono now)
+{
+    if (now.ns >= n->retry_at.ns) /* else another one has ended just now */
+        n->retry_at = mono_add_ms(now, cql_backoff_ms(n->client, &n->retry_ms));
 }
 
 static void node_closed(void *ctx, struct cql_conn *conn, enum cql_end end,
@@ -138,19 +145,27 @@ static void node_closed(void *ctx, struct cql_conn *conn, enum cql_end end,
 {
     struct cql_node *n = ctx;
     struct cql *c = n->client;
+    mono now = cql_now(c);
     uint64_t sent, received;
     cql_conn_bytes(conn, &sent, &received);
     c->stats.bytes_sent += sent;
     c->stats.bytes_received += received;
     n->conns[conn_place(n, conn)] = NULL;
-    n->retry_at = mono_add_ms(cql_now(c), cql_backoff_ms(c, &n->retry_ms));
     if (cql_conn_was_open(conn)) {
         n->open--;
         c->stats.lost++;
+        if (now.ns >= mono_add_ms(n->opened_at, CQL_STEADY_MS).ns)
+            n->retry_ms = 0;
     }
-    node_refused(n, end, why->text);
-    if (n->open == 0)
+    node_retry_set(n, now);
+    if (n->open == 0 && end == CQL_END_VERSION && n->version > CQL_VERSION_MIN) {
+        n->version--; /* it is older than others of the cluster: an upgrade is under way */
+        n->retry_at = now;
+    } else if (n->open == 0) {
+        n->version = 0;
+        node_failed(n, why->text);
         waiters_send_away(n);
+    }
     cql_ready_judge(c);
 }
 
@@ -195,8 +210,9 @@ static void node_connect(struct cql_node *n, unsigned place, mono now)
         c->stats.connects++;
         return;
     }
-    n->retry_at = mono_add_ms(now, cql_backoff_ms(c, &n->retry_ms));
-    node_refused(n, CQL_END_LOST, why.text);
+    node_retry_set(n, now);
+    if (n->open == 0)
+        node_failed(n, why.text);
 }
 
 /* One that shakes hands is waited for: a node that is down costs one try at a time. */

@@ -120,18 +120,12 @@ static bool node_read(struct cql *c, const struct cql_cell *cells, enum cql_look
     return false;
 }
 
-static bool address_same(const struct sockaddr_storage *a, socklen_t a_bytes,
-                         const struct sockaddr_storage *b, socklen_t b_bytes)
-{
-    return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0;
-}
-
 static bool told_already(const struct cql_told *t, const struct told_node *n)
 {
     for (unsigned i = 0; i < t->nodes_count; i++) {
         const struct told_node *o = &t->nodes[i];
         if (memcmp(o->host_id, n->host_id, sizeof n->host_id) == 0 ||
-            address_same(&o->address, o->address_bytes, &n->address, n->address_bytes))
+            cql_address_same(&o->address, o->address_bytes, &n->address, n->address_bytes))
             return true;
     }
     return false;
@@ -207,7 +201,7 @@ static struct cql_node *node_replaced(struct cql *c, const struct told_node *t)
     for (unsigned i = 0; i < c->nodes_count; i++) {
         struct cql_node *n = c->nodes[i];
         if (n != NULL && !n->seen &&
-            address_same(&n->address, n->address_bytes, &t->address, t->address_bytes))
+            cql_address_same(&n->address, n->address_bytes, &t->address, t->address_bytes))
             return n;
     }
     return NULL;
@@ -223,14 +217,12 @@ static bool in_ring_the_same(const struct cql_node *n, const struct told_node *t
 
 static void node_take(struct cql *c, struct cql_node *n, struct told_node *t)
 {
-    bool moved = !address_same(&n->address, n->address_bytes, &t->address, t->address_bytes) &&
+    bool moved = !cql_address_same(&n->address, n->address_bytes, &t->address, t->address_bytes) &&
                  !(t->here && cql_node_is_up(n));
     c->ring_stale |= !in_ring_the_same(n, t);
     memcpy(n->host_id, t->host_id, sizeof n->host_id);
     memcpy(n->dc, t->dc, sizeof n->dc);
     memcpy(n->rack, t->rack, sizeof n->rack);
-    if (strcmp(n->release, t->release) != 0)
-        n->version = 0; /* upgraded: it may speak a newer one */
     memcpy(n->release, t->release, sizeof n->release);
     n->local = strcmp(n->dc, c->opts.local_dc) == 0;
     n->leaving = false;
@@ -279,8 +271,10 @@ static void local_dc_judge(struct cql *c)
     const char *other = NULL;
     for (unsigned i = 0; i < c->nodes_count; i++) {
         const struct cql_node *n = c->nodes[i];
-        if (n != NULL && !n->leaving && n->local)
+        if (n != NULL && !n->leaving && n->local) {
+            c->control.said = false;
             return;
+        }
         if (n != NULL && !n->leaving)
             other = n->dc;
     }

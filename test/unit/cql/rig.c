@@ -70,13 +70,12 @@ static void client_new(struct rig *r)
     if (o.local_dc == NULL)
         o.local_dc = "dc1";
     unsigned count = r->opts.nodes.nodes == 0 ? 1 : r->opts.nodes.nodes;
-    for (unsigned i = 0; i < count && o.contact_points[i] == NULL && i < (r->opts.by_name ? 1 : 3);
-         i++) {
+    unsigned points = r->opts.by_name ? 1 : 3;
+    for (unsigned i = 0; i < count && i < points; i++) {
         (void)snprintf(r->points[i], sizeof r->points[i], "%s:%u",
                        r->opts.by_name ? "localhost" : node_host(r->nodes, i),
                        node_port(r->nodes, i));
-        o.contact_points[i] = r->points[i];
-        o.contact_points_count = i + 1;
+        o.contact_points[o.contact_points_count++] = r->points[i];
     }
     r->client = cql_new(&o, &note);
     if (r->client == NULL)

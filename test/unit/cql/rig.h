@@ -13,8 +13,8 @@ enum { RIG_WAIT_MS = 20000, RIG_STATEMENTS_MAX = 16 };
 
 struct rig_opts {
     struct node_opts nodes;
-    struct cql_opts client; /* loop, clock, contact points and what is told are the rig's; local_dc
-                               NULL: dc1 */
+    struct cql_opts client; /* loop, clock and what is told are the rig's; the first nodes follow
+                               the contact points; local_dc NULL: dc1 */
     struct cql_statement_opts statements[RIG_STATEMENTS_MAX];
     bool not_ready; /* does not wait until it is ready */
     bool by_name;   /* one contact point: the first node, as "localhost" */
