@@ -1,6 +1,9 @@
 /* agree.c - waits until all nodes that are up have one schema: each AGREE_MS the versions are read
  * over the control connection, of the node itself and of its peers. A node counts as up when it is
- * connected; one that this client does not connect to, unless an event said that it is down. */
+ * connected; one that this client does not connect to, unless an event said that it is down.
+ *
+ * Invariant: asking is true exactly while a question is under way. A question that is lost with its
+ * connection, or not answered within answer_timeout_ms, is asked again from the beginning. */
 #include "cql/cql_impl.h"
 
 #include <stdlib.h>
@@ -10,13 +13,11 @@ enum { AGREE_MS = 200 };
 
 static void agreement_end(struct cql_agreement *a, err why)
 {
-    struct cql *c = a->client;
     if (a->asking)
         cql_call_forget(&a->call);
     list_remove(&a->link);
     a->done(a->ctx, why);
     free(a);
-    (void)c;
 }
 
 static const struct cql_node *node_of(const struct cql *c, const unsigned char *host_id)
@@ -70,17 +71,20 @@ static void agreement_ask(struct cql_agreement *a, bool peers)
 {
     a->call.done = agreement_answered;
     a->peers = peers;
-    a->asking =
-        cql_control_ask(a->client, &a->call,
-                        peers ? STR("SELECT host_id, schema_version FROM system.peers")
-                              : STR("SELECT schema_version FROM system.local WHERE key = 'local'"));
+    a->asked_at = cql_now(a->client);
+    a->asking = true; /* the answer may come inside: the connection ends while it is written to */
+    if (!cql_control_ask(a->client, &a->call,
+                         peers
+                             ? STR("SELECT host_id, schema_version FROM system.peers")
+                             : STR("SELECT schema_version FROM system.local WHERE key = 'local'")))
+        a->asking = false;
 }
 
 static void agreement_answered(struct cql_call *call, struct cql_message *m)
 {
     struct cql_agreement *a = CONTAINER_OF(call, struct cql_agreement, call);
-    bool peers = a->peers,
-         rows = m != NULL && m->answer.op == CQL_OP_RESULT && m->answer.result == CQL_RESULT_ROWS;
+    bool peers = a->peers;
+    bool rows = m != NULL && m->answer.op == CQL_OP_RESULT && m->answer.result == CQL_RESULT_ROWS;
     call->conn = NULL;
     a->asking = false;
     bool fine = rows && (peers ? peers_agree(a, &m->answer.rows) : own_version(a, &m->answer.rows));
@@ -98,6 +102,10 @@ void cql_agreements_tick(struct cql *c, mono now)
     while (at != &c->agreements) {
         struct cql_agreement *a = CONTAINER_OF(at, struct cql_agreement, link);
         at = at->next;
+        if (a->asking && now.ns >= mono_add_ms(a->asked_at, c->opts.answer_timeout_ms).ns) {
+            cql_call_forget(&a->call);
+            a->asking = false;
+        }
         if (now.ns >= a->deadline.ns) {
             agreement_end(a, ERR_TIMEOUT);
         } else if (!a->asking && now.ns >= a->next_at.ns) {

@@ -64,7 +64,7 @@ struct cql_agreement {
     struct cql *client;
     struct cql_call call;
     bool asking, peers; /* peers: it asks for those, after the node itself */
-    mono deadline, next_at;
+    mono deadline, next_at, asked_at;
     unsigned char version[CQL_UUID_BYTES]; /* of the node itself */
     void (*done)(void *ctx, err why);
     void *ctx;

@@ -189,8 +189,8 @@ void cql_start(struct cql *c, struct cql_request *q);
  * Thread: any; not after done. */
 void cql_cancel(struct cql_request *q);
 
-/* Waits until all nodes that are up have one schema, as after CREATE: asks every 200 ms. done:
- * ERR_OK or ERR_TIMEOUT. */
+/* Waits until all nodes that are up have one schema, as after CREATE: asks every 200 ms. done is
+ * called once, after this has returned: ERR_OK, ERR_TIMEOUT, or ERR_SHUTDOWN (cql_stop). */
 void cql_agree(struct cql *c, mono deadline, void (*done)(void *ctx, err why), void *ctx);
 
 /* ---- looks ---- */

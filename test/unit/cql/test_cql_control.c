@@ -577,6 +577,164 @@ static void an_answer_under_way_survives_a_change_of_its_table(void **state)
     rig_end(&r);
 }
 
+/* ---- agreement ---- */
+
+struct agreed {
+    mono deadline;
+    err why;
+    bool over;
+};
+
+static void agreed_told(void *ctx, err why)
+{
+    struct agreed *a = ctx;
+    a->why = why;
+    a->over = true;
+}
+
+static void agree_ask(struct rig *r, void *ctx)
+{
+    struct agreed *a = ctx;
+    cql_agree(r->client, a->deadline, agreed_told, a);
+}
+
+static bool agree_over(struct rig *r, void *ctx)
+{
+    (void)r;
+    return ((struct agreed *)ctx)->over;
+}
+
+static void agree_start(struct rig *r, struct agreed *a, int64_t ms)
+{
+    *a = (struct agreed){ .deadline = mono_add_ms(clock_mono(r->clock), ms) };
+    rig_on_loop(r, agree_ask, a);
+}
+
+static const struct node_match schema_questions[] = {
+    { .text = "SELECT schema_version FROM system.local", .times = 1 },
+    { .text = "SELECT host_id, schema_version FROM system.peers", .times = 1 },
+};
+
+static void a_schema_question_never_answered_is_asked_again(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < COUNT_OF(schema_questions); i++) {
+        struct rig r;
+        struct rig_opts o = three();
+        struct agreed a;
+        o.client.answer_timeout_ms = 300;
+        o.client.refresh_ms = 60000;
+        rig_start(&r, &o);
+        wait_up(&r, 3);
+        wait_control(&r, true);
+        node_say(r.nodes, NODE_ANY, &schema_questions[i],
+                 &(struct node_action){ .act = NODE_SWALLOW });
+        agree_start(&r, &a, 10000);
+        rig_until(&r, agree_over, &a, "agreement");
+        assert_int_equal(a.why, ERR_OK);
+        rig_end(&r);
+    }
+}
+
+/* The loop writes to a socket that is reset before it reads that. */
+static void reset_and_be_late(struct rig *r, void *ctx)
+{
+    struct agreed *a = ctx;
+    cql_agree(r->client, a->deadline, agreed_told, a);
+    node_cut(r->nodes, NODE_ANY, 0, true);
+    mono end = mono_add_ms(clock_mono(r->clock), 3 * CQL_TICK_MS);
+    while (clock_mono(r->clock).ns < end.ns)
+        ;
+}
+
+static void a_connection_lost_while_it_is_asked_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct rig_opts o = three();
+    o.client.refresh_ms = 60000;
+    rig_start(&r, &o);
+    wait_up(&r, 3);
+    wait_control(&r, true);
+    struct agreed a = { .deadline = mono_add_ms(clock_mono(r.clock), 10000) };
+    rig_on_loop(&r, reset_and_be_late, &a);
+    rig_until(&r, agree_over, &a, "agreement");
+    assert_int_equal(a.why, ERR_OK);
+    rig_end(&r);
+}
+
+static void a_schema_is_waited_for_while_the_control_connection_moves(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct rig_opts o = three();
+    struct agreed a;
+    o.nodes.nodes = 4; /* the last one is of another data centre */
+    rig_start(&r, &o);
+    wait_up(&r, 4);
+    node_describe(r.nodes, 1, &(struct node_about){ .schema = 99 });
+    agree_start(&r, &a, 15000);
+    for (unsigned i = 0; i < 5; i++) {
+        wait_control(&r, true);
+        node_cut(r.nodes, NODE_ANY, 0, i % 2 == 1);
+        wait_looks(&r, 2);
+        wait_up(&r, 4);
+        assert_false(a.over);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        node_describe(r.nodes, i, &(struct node_about){ .schema = 99 });
+    rig_until(&r, agree_over, &a, "agreement");
+    assert_int_equal(a.why, ERR_OK);
+    rig_end(&r);
+}
+
+static void nodes_that_join_or_are_down_elsewhere_need_not_agree(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct rig_opts o = three();
+    struct agreed a;
+    o.nodes.nodes = 4;
+    o.nodes.dcs = 2; /* 0 and 2 are local */
+    o.client.contact_points_count = 0;
+    rig_start(&r, &o);
+    wait_up(&r, 2);
+    wait_looks(&r, 2);
+    node_describe(r.nodes, 1, &(struct node_about){ .schema = 99 });
+    agree_start(&r, &a, 500);
+    rig_until(&r, agree_over, &a, "the deadline");
+    assert_int_equal(a.why, ERR_TIMEOUT); /* remote, and up as far as anybody knows */
+    wait_control(&r, true);
+    assert_int_equal(node_event_of(r.nodes, NODE_ANY, "DOWN", 1), 1);
+    agree_start(&r, &a, 15000);
+    rig_until(&r, agree_over, &a, "agreement");
+    assert_int_equal(a.why, ERR_OK);
+    node_describe(r.nodes, 2, &(struct node_about){ .schema = 98, .nulls = "host_id" });
+    node_down(r.nodes, 2); /* it is joining again */
+    wait_up(&r, 1);
+    agree_start(&r, &a, 15000);
+    rig_until(&r, agree_over, &a, "agreement");
+    assert_int_equal(a.why, ERR_OK);
+    rig_end(&r);
+}
+
+static void an_agreement_ends_with_the_client(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct rig_opts o = three();
+    struct agreed a;
+    rig_start(&r, &o);
+    wait_up(&r, 3);
+    node_describe(r.nodes, 1, &(struct node_about){ .schema = 99 });
+    agree_start(&r, &a, 60000);
+    rig_stop(&r, 300);
+    rig_wait_stopped(&r);
+    assert_true(a.over);
+    assert_int_equal(a.why, ERR_SHUTDOWN);
+    rig_free(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -596,6 +754,11 @@ int main(void)
         cmocka_unit_test(ten_thousand_events_cost_a_look_a_second),
         cmocka_unit_test(events_of_a_node_put_off_no_try),
         cmocka_unit_test(an_answer_under_way_survives_a_change_of_its_table),
+        cmocka_unit_test(a_schema_question_never_answered_is_asked_again),
+        cmocka_unit_test(a_connection_lost_while_it_is_asked_is_not_waited_for),
+        cmocka_unit_test(a_schema_is_waited_for_while_the_control_connection_moves),
+        cmocka_unit_test(nodes_that_join_or_are_down_elsewhere_need_not_agree),
+        cmocka_unit_test(an_agreement_ends_with_the_client),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
