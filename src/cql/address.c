@@ -64,7 +64,9 @@ static bool text_read(const char *text, uint16_t port, struct sockaddr_storage *
         return true;
     const char *colon = strrchr(text, ':');
     uint64_t said;
-    if (colon == NULL || !str_to_u64(str_of(colon + 1), &said) || said > UINT16_MAX)
+    if (colon == NULL || !str_to_u64(str_of(colon + 1), &said) || said == 0 || said > UINT16_MAX)
+        return false;
+    if (text[0] == '[' && (colon == text || colon[-1] != ']'))
         return false;
     cql_address_host(text, host);
     return cql_address_read(host, (uint16_t)said, out, bytes);
@@ -76,14 +78,21 @@ uint16_t cql_address_port(const struct sockaddr_storage *a)
     return ntohs(in->sin_port);
 }
 
+/* Does the map's text mean this address? Without a port it means the address at every port. */
+static bool text_means(const char *text, const struct sockaddr_storage *a, socklen_t bytes)
+{
+    struct sockaddr_storage from;
+    socklen_t from_bytes;
+    uint16_t port = cql_address_port(a);
+    return text_read(text, port, &from, &from_bytes) &&
+           cql_address_same(&from, from_bytes, a, bytes);
+}
+
 void cql_address_map(const struct cql *c, struct sockaddr_storage *a, socklen_t *bytes)
 {
-    char text[CQL_NODE_TEXT_BYTES], host[CQL_NODE_TEXT_BYTES];
-    cql_address_print(a, text);
-    cql_address_host(text, host);
     for (unsigned i = 0; i < c->opts.mapped_count; i++) {
         const struct cql_mapped *m = &c->opts.mapped[i];
-        if (strcmp(m->from, text) != 0 && strcmp(m->from, host) != 0)
+        if (!text_means(m->from, a, *bytes))
             continue;
         struct sockaddr_storage to;
         socklen_t to_bytes;
@@ -113,7 +122,7 @@ bool cql_point_split(const char *text, char host[CQL_HOST_BYTES_MAX + 1], char p
     if (rest.n > 0 && rest.p[0] == ':')
         digits = str_skip(rest, 1);
     uint64_t number;
-    return name.n > 0 && (!brackets || end < t.n) &&
+    return name.n > 0 && (!brackets || end < t.n) && (rest.n == 0 || rest.p[0] == ':') &&
            str_to_cstr(name, host, CQL_HOST_BYTES_MAX + 1) && str_to_u64(digits, &number) &&
            number > 0 && number <= UINT16_MAX && str_to_cstr(digits, port, 6);
 }

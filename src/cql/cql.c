@@ -234,8 +234,10 @@ static err opts_check(const struct cql_opts *o, struct err_note *note)
         if (!cql_point_split(o->contact_points[i], host, port))
             return err_bad(note, "contact point %s: not HOST or HOST:PORT", o->contact_points[i]);
     for (unsigned i = 0; i < o->mapped_count; i++)
-        if (!cql_address_text_is_good(o->mapped[i].to))
-            return err_bad(note, "mapped to %s: not ADDRESS or ADDRESS:PORT", o->mapped[i].to);
+        if (!cql_address_text_is_good(o->mapped[i].from) ||
+            !cql_address_text_is_good(o->mapped[i].to))
+            return err_bad(note, "mapped from %s to %s: not ADDRESS or ADDRESS:PORT",
+                           o->mapped[i].from, o->mapped[i].to);
     if (o->local_dc == NULL || o->local_dc[0] == '\0' || strlen(o->local_dc) > CQL_NAME_BYTES_MAX)
         return err_bad(note, "the local data centre has to be named, in at most %d bytes",
                        CQL_NAME_BYTES_MAX);

@@ -108,7 +108,7 @@ struct cql {
     bool flush_posted;
     atomic_bool poked;
     struct cql_stats stats;
-    /* latencies of reads: 8 buckets an octave, halved now and then */
+    /* latencies of reads: 4 buckets an octave (plan.c), halved each second */
     uint32_t latencies[CQL_LATENCY_BUCKETS];
     uint32_t latencies_count;
     int64_t p99_ns;
@@ -138,7 +138,7 @@ MUST_CHECK bool cql_address_read(const char *host, uint16_t port, struct sockadd
                                  socklen_t *bytes);
 bool cql_address_same(const struct sockaddr_storage *a, socklen_t a_bytes,
                       const struct sockaddr_storage *b, socklen_t b_bytes);
-/* Is it an address, maybe with a port? */
+/* Is it an address, maybe with a port: "10.0.0.1:9042", "::1", "[::1]:9042"? */
 MUST_CHECK bool cql_address_text_is_good(const char *text);
 /* "host", "host:port", "[v6]:port", "v6". False: it is none. */
 MUST_CHECK bool cql_point_split(const char *text, char host[CQL_HOST_BYTES_MAX + 1], char port[6]);

@@ -1,23 +1,24 @@
 /* plan.c - which nodes a request is sent to, in which order; and how long reads take of late.
  *
- * The order: replicas of the partition in the local data centre, shuffled; the other nodes of the
- * data centre, from a random one on; remote nodes, when they are allowed. Among each of these the
- * slow ones come last. Only nodes with an open connection count. */
+ * The order: replicas of the partition in the local data centre; the other nodes of the data
+ * centre; remote nodes, when they are allowed. Each of these groups is shuffled, so that the load
+ * of a node that is down falls on all others alike; then its slow nodes come last. Only nodes with
+ * an open connection count. A plan has at most CQL_PLAN_MAX nodes. */
 #include "cql/cql_impl.h"
 
 #include <string.h>
 
 enum { LATENCIES_MIN = 100 };
 
-/* ---- latencies: a histogram with 8 buckets an octave, from 1 us on ---- */
+/* ---- latencies: a histogram with 4 buckets an octave, from 1 us on ---- */
 
 static unsigned latency_bucket(int64_t ns)
 {
     uint64_t us = ns <= NS_PER_US ? 1 : (uint64_t)(ns / NS_PER_US);
     unsigned octave = 63u - (unsigned)__builtin_clzll(us);
-    unsigned eighth = octave >= 3 ? (unsigned)(us >> (octave - 3)) & 7 : 0;
-    unsigned bucket = 8 * octave + eighth;
-    return bucket < CQL_LATENCY_BUCKETS * 2 ? bucket / 2 : CQL_LATENCY_BUCKETS - 1;
+    unsigned quarter = (unsigned)(us << 2 >> octave) & 3;
+    unsigned bucket = 4 * octave + quarter;
+    return bucket < CQL_LATENCY_BUCKETS ? bucket : CQL_LATENCY_BUCKETS - 1;
 }
 
 static int64_t latency_top_ns(unsigned bucket)
@@ -110,11 +111,11 @@ static void plan_add(struct cql *c, struct cql_request *q, unsigned place)
 }
 
 /* Those from `from` on: shuffled, then the slow ones moved behind the others. */
-static void plan_order(struct cql *c, struct cql_request *q, unsigned from, bool shuffle)
+static void plan_order(struct cql *c, struct cql_request *q, unsigned from)
 {
     uint16_t slow[CQL_PLAN_MAX];
     unsigned slow_count = 0, kept = from;
-    for (unsigned i = q->plan_count; shuffle && i > from + 1; i--) {
+    for (unsigned i = q->plan_count; i > from + 1; i--) {
         unsigned j = from + (unsigned)rng_below(&c->rng, i - from);
         uint16_t swap = q->plan[i - 1];
         q->plan[i - 1] = q->plan[j];
@@ -139,7 +140,7 @@ static void plan_others(struct cql *c, struct cql_request *q, bool local)
         if (c->nodes[place] != NULL && c->nodes[place]->local == local)
             plan_add(c, q, place);
     }
-    plan_order(c, q, from, false);
+    plan_order(c, q, from);
 }
 
 void cql_plan(struct cql *c, struct cql_request *q)
@@ -149,7 +150,7 @@ void cql_plan(struct cql *c, struct cql_request *q)
     q->plan_count = q->plan_at = 0;
     for (unsigned i = 0; i < count; i++)
         plan_add(c, q, c->ring_places[replicas[i]]);
-    plan_order(c, q, 0, true);
+    plan_order(c, q, 0);
     plan_others(c, q, true);
     if (c->opts.remote_dcs)
         plan_others(c, q, false);
