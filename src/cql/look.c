@@ -16,7 +16,7 @@ static const str look_text[CQL_LOOKS] = {
     [CQL_LOOK_LOCAL] = STR_INIT("SELECT host_id, data_center, rack, tokens, release_version, "
                                 "partitioner FROM system.local WHERE key = 'local'"),
     [CQL_LOOK_PEERS_V2] = STR_INIT("SELECT host_id, data_center, rack, tokens, release_version, "
-                                   "native_address, native_port FROM system.peers_v2"),
+                                   "native_address, peer, native_port FROM system.peers_v2"),
     [CQL_LOOK_PEERS] = STR_INIT("SELECT host_id, data_center, rack, tokens, release_version, "
                                 "rpc_address, peer FROM system.peers"),
     [CQL_LOOK_KEYSPACES] =

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOCAL_COLUMNS = 6, PEER_COLUMNS = 7, KEYSPACE_COLUMNS = 2 };
+enum { LOCAL_COLUMNS = 6, PEER_COLUMNS = 7, PEER_V2_COLUMNS = 8, KEYSPACE_COLUMNS = 2 };
 
 struct told_node {
     unsigned char host_id[CQL_UUID_BYTES];
@@ -76,18 +76,17 @@ static bool tokens_get(const struct cql_cell *cell, struct told_node *n)
     return !items.rest.failed;
 }
 
-/* Where a peer says that it is: one that says 0.0.0.0 listens at its own address. */
+/* Where a peer says that clients find it. One that says 0.0.0.0 listens at its own address too. */
 static bool peer_address(struct cql *c, const struct cql_cell *cells, enum cql_look look,
                          struct told_node *n)
 {
     char host[46];
     int64_t port = c->control.port;
     bool fine = cql_get_inet(&cells[5], host);
-    if (look == CQL_LOOK_PEERS_V2 && !cql_get_i64(&cells[6], &port))
-        return false;
-    bool any = fine && (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0);
-    if (look == CQL_LOOK_PEERS && (!fine || any))
+    if (!fine || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0)
         fine = cql_get_inet(&cells[6], host);
+    if (look == CQL_LOOK_PEERS_V2)
+        fine = fine && cql_get_i64(&cells[7], &port);
     if (!fine || port <= 0 || port > UINT16_MAX ||
         !cql_address_read(host, (uint16_t)port, &n->address, &n->address_bytes))
         return false;
@@ -134,8 +133,10 @@ static bool told_already(const struct cql_told *t, const struct told_node *n)
 bool cql_told_nodes(struct cql *c, struct cql_rows *rows, enum cql_look look, struct err_note *note)
 {
     struct cql_told *t = c->control.told;
-    struct cql_cell cells[PEER_COLUMNS];
-    unsigned columns = look == CQL_LOOK_LOCAL ? LOCAL_COLUMNS : PEER_COLUMNS;
+    struct cql_cell cells[PEER_V2_COLUMNS];
+    unsigned columns = look == CQL_LOOK_LOCAL   ? LOCAL_COLUMNS
+                       : look == CQL_LOOK_PEERS ? PEER_COLUMNS
+                                                : PEER_V2_COLUMNS;
     if (rows->columns->count != columns) {
         err_note_set(note, "%u columns instead of %u", rows->columns->count, columns);
         return false;

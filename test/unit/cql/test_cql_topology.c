@@ -89,7 +89,7 @@ static err read_once(struct rig *r)
 
 static const char peer_columns[] =
     "host_id uuid, data_center text, rack text, tokens set<text>, release_version text, "
-    "native_address inet, native_port int";
+    "native_address inet, peer inet, native_port int";
 
 struct peer {
     const unsigned char *host_id; /* NULL: by number */
@@ -122,6 +122,7 @@ static void peer_put(struct cql_values *v, const struct peer *p)
     cql_put_close(v, tokens, false);
     cql_put_bytes(v, STR("5.0.9"));
     inet_put(v, p->address == NULL ? address : p->address);
+    inet_put(v, address);
     cql_put_i32(v, p->port == 0 ? 9042 : p->port);
 }
 
@@ -417,6 +418,31 @@ static bool node_is_at(struct rig *r, void *ctx)
     return false;
 }
 
+/* Nodes that listen everywhere and name no address for clients are where the other nodes see them.
+ */
+static void a_node_at_every_address_is_at_its_own(void **state)
+{
+    (void)state;
+    static const char *const everywhere[] = { "0.0.0.0", "::" };
+    for (unsigned k = 0; k < 4; k++) {
+        struct rig r;
+        struct rig_opts o = three();
+        o.not_ready = true;
+        o.nodes.no_peers_v2 = k >= 2;
+        o.nodes.version_max = k >= 2 ? 4 : 5;
+        rig_start(&r, &o);
+        for (unsigned i = 0; i < 3; i++)
+            node_describe(r.nodes, i,
+                          &(struct node_about){ .address = everywhere[k % 2],
+                                                .port = node_port(r.nodes, i) });
+        node_cut(r.nodes, NODE_ANY, 0, false);
+        wait_up(&r, 3, 3);
+        for (unsigned i = 0; i < 3; i++)
+            assert_true(node_counts(r.nodes, (int)i).ready > 0);
+        rig_end(&r);
+    }
+}
+
 static void two_nodes_change_places(void **state)
 {
     (void)state;
@@ -471,6 +497,7 @@ int main(void)
         cmocka_unit_test(replicas_are_reckoned_again_only_when_something_changed),
         cmocka_unit_test(a_node_missing_in_one_look_stays_while_it_is_connected),
         cmocka_unit_test(a_connected_node_told_elsewhere_keeps_its_connections),
+        cmocka_unit_test(a_node_at_every_address_is_at_its_own),
         cmocka_unit_test(two_nodes_change_places),
         cmocka_unit_test(a_cluster_that_was_replaced_whole_is_found_by_its_name),
     };
