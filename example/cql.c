@@ -3,7 +3,8 @@
  *
  *   ninja -C build example/cql && build/example/cql 127.0.0.1:9042 dc1
  *
- * It makes the keyspace `example` if there is none, with one replica in the data centre. */
+ * It makes the keyspace `example` if there is none, with one replica in the data centre. When no node
+ * is ready within READY_MS, it starts its first request all the same: the outcome says why none is. */
 #include "base/log.h"
 #include "cql/cql.h"
 #include "loop/loop.h"
@@ -12,12 +13,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAGES = 100, PAGE_ROWS = 40, COLUMNS = 2 };
+enum { PAGES = 100, PAGE_ROWS = 40, COLUMNS = 2, READY_MS = 10000, REQUEST_MS = 10000 };
 
 struct program {
     struct loop *loop;
     struct clock *clock;
     struct cql *client;
+    struct loop_timer *patience; /* until a node is ready */
     const struct cql_statement *write, *read;
     struct cql_request request; /* one at a time */
     struct cql_values values;
@@ -34,6 +36,7 @@ static void on_stopped(void *ctx)
 {
     struct program *p = ctx;
     cql_free(&p->client);
+    loop_timer_free(&p->patience);
     loop_stop(p->loop);
 }
 
@@ -90,7 +93,7 @@ static void ask(struct program *p, enum cql_way way, const struct cql_statement 
     q->params.timestamp_us = CQL_NO_TIMESTAMP;
     q->params.now_s = CQL_NO_NOW;
     q->params.page_rows = PAGE_ROWS;
-    q->deadline = mono_add_ms(clock_mono(p->clock), 10000);
+    q->deadline = mono_add_ms(clock_mono(p->clock), REQUEST_MS);
     q->done = on_done;
     if (statement == p->write) /* the same write, however often it is sent */
         q->params.timestamp_us = clock_wall(p->clock).ns / NS_PER_US;
@@ -126,11 +129,22 @@ static void program_go_on(struct program *p)
     }
 }
 
+static void program_begin(struct program *p)
+{
+    loop_timer_stop(p->patience);
+    if (p->request.done == NULL) /* else it has begun: nodes may go and come back */
+        program_go_on(p);
+}
+
 static void on_ready(void *ctx, bool ready)
 {
-    struct program *p = ctx;
-    if (ready && p->step == 0 && p->request.done == NULL)
-        program_go_on(p);
+    if (ready)
+        program_begin(ctx);
+}
+
+static void on_impatience(void *ctx)
+{
+    program_begin(ctx);
 }
 
 static const struct cql_statement *statement(struct program *p,
@@ -185,6 +199,8 @@ int main(int argc, char **argv)
                                .idempotent = true });
     if (p.write == NULL || p.read == NULL)
         return 1;
+    p.patience = loop_timer_new(p.loop, on_impatience, &p);
+    loop_timer_start(p.patience, READY_MS, 0);
     loop_run(p.loop);
     loop_free(&p.loop);
     cql_values_fini(&p.values);
