@@ -138,6 +138,8 @@ static void stop_tick(struct cql *c, mono now)
     }
     if (heap_first(&c->due) != NULL || !list_empty(&c->agreements))
         return;
+    if (atomic_load(&c->started) > 0)
+        return; /* on its way here, or told elsewhere: who waits for done may cancel until then */
     if (c->flush_posted || atomic_load(&c->poked))
         return; /* a task of ours is still posted */
     c->stopped = true;
@@ -290,7 +292,8 @@ static void node_stats(const struct cql_node *n, mono now, struct cql_node_stats
                                     .up = cql_node_is_up(n),
                                     .slow = n->slow_until.ns > now.ns,
                                     .connections = n->open,
-                                    .waiting = n->waiting_count,
+                                    .waiting = n->waiting_count[CQL_FOREGROUND] +
+                                               n->waiting_count[CQL_BACKGROUND],
                                     .latency_ns = n->latency_ns };
     out->in_flight = n->in_flight[CQL_FOREGROUND] + n->in_flight[CQL_BACKGROUND];
     (void)snprintf(out->node, sizeof out->node, "%s", n->text);

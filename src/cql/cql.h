@@ -152,7 +152,8 @@ enum { CQL_PLAN_MAX = 12, CQL_TRIES = 2 };
 struct cql_try { /* the client's */
     struct cql_call call;
     struct cql_request *request;
-    struct cql_node *node; /* NULL: not under way */
+    struct cql_node *node;       /* NULL: not under way */
+    struct cql_columns *columns; /* of its rows, where the answer leaves them out */
     mono began;
 };
 struct cql_request {

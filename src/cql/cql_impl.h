@@ -65,7 +65,8 @@ struct cql_node {
     bool said;                    /* why it cannot be had is in the log */
     struct cql_known *statements; /* CQL_STATEMENTS_MAX, by index; NULL: none yet */
     struct list waiting[CQL_CLASSES];
-    unsigned waiting_count, turn; /* turn: of the classes, so that none starves */
+    unsigned waiting_count[CQL_CLASSES]; /* also those that wait for a statement */
+    unsigned turn;                       /* of the classes, so that none starves */
     unsigned in_flight[CQL_CLASSES];
     struct list dirty;  /* stands in the client's when something has to be flushed */
     int64_t latency_ns; /* moving average */
@@ -86,6 +87,7 @@ struct cql {
     unsigned version; /* of the control connection */
     atomic_bool ready;
     bool stopping, stopped;
+    atomic_uint started; /* requests whose done has not returned */
     mono stop_deadline;
     void (*on_stopped)(void *ctx);
     void *stopped_ctx;
@@ -156,6 +158,8 @@ void cql_node_move(struct cql_node *n, const struct sockaddr_storage *to, sockle
 bool cql_node_is_up(const struct cql_node *n);
 /* A connection with room for one more of the class; NULL: none. */
 struct cql_conn *cql_node_conn(struct cql_node *n, enum cql_class class);
+/* How many of the class may wait at a node. */
+unsigned cql_waiting_max(const struct cql *c, enum cql_class class);
 void cql_node_slow(struct cql_node *n, mono now);
 void cql_node_answered(struct cql_node *n, int64_t took_ns);
 
@@ -164,8 +168,10 @@ struct cql_known *cql_known_of(struct cql_node *n, const struct cql_statement *s
 /* Asks the node to prepare it, when it is not known. False: no connection has room. */
 bool cql_known_ask(struct cql_known *k);
 void cql_known_forget(struct cql_known *k);
-/* Its rows have other columns from now on: told with a result. */
-void cql_known_columns(struct cql_known *k, str id, struct cql_columns *columns);
+/* Its rows have other columns from now on: told with a result. False with a note: these are not of
+ * the types that the code was written for. */
+MUST_CHECK bool cql_known_columns(struct cql_known *k, str id, struct cql_columns *columns,
+                                  struct err_note *note);
 void cql_known_tick(struct cql_node *n, mono now);
 void cql_known_free(struct cql_node *n);
 void cql_known_ahead(struct cql_node *n); /* all statements in use: it came up */
@@ -174,15 +180,33 @@ void cql_known_changed(struct cql *c, str keyspace, str table);
 /* plan.c */
 struct cql_keyspace *cql_keyspace_find(struct cql *c, const char *name); /* NULL: not told of */
 void cql_plan(struct cql *c, struct cql_request *q);
+/* NULL: it went, or speaks too old a version for this request. */
+struct cql_node *cql_plan_node(const struct cql_request *q, unsigned at);
+/* One that is up and too old; NULL: none. */
+const struct cql_node *cql_plan_misfit(const struct cql_request *q);
 void cql_latency_note(struct cql *c, int64_t took_ns);
 void cql_latency_age(struct cql *c);
 
 /* check.c: sets what kind of request it is. ERR_BAD or ERR_LIMIT: the outcome's note says why */
 MUST_CHECK err cql_request_check(struct cql_request *q);
 
+/* outcome.c: what an answer says of a request */
+void cql_outcome_failure(struct cql_request *q, const struct cql_failure *f,
+                         const struct cql_node *n);
+/* Answered so, it was not executed, not even in part, and will not be. */
+bool cql_outcome_is_harmless(const struct cql_request *q, const struct cql_failure *f);
+/* The node has forgotten the statement with this id, or all of the request: no id. */
+void cql_outcome_forget(struct cql_request *q, struct cql_node *n, str id);
+/* Takes a result. columns: those that were left out of the answer. False: the answer is of no use;
+ * why and note say so. */
+MUST_CHECK bool cql_outcome_take(struct cql_request *q, struct cql_message *m, struct cql_node *n,
+                                 struct cql_columns *columns);
+
 /* request.c */
-void cql_request_go_on(struct cql_request *q, struct cql_node *n); /* a wait at the node is over */
-void cql_request_elsewhere(struct cql_request *q);                 /* the node is of no use */
+/* A wait at the node is over. False: it waits there again, for room. */
+bool cql_request_go_on(struct cql_request *q, struct cql_node *n);
+/* The node that it waits at is of no use; why says what happened there. */
+void cql_request_elsewhere(struct cql_request *q, const char *why);
 void cql_request_fail(struct cql_request *q, err why, const char *format, ...) PRINTF_LIKE(3, 4);
 void cql_request_refused(struct cql_request *q, const struct cql_failure *f,
                          struct cql_node *n); /* by the server, before it was sent */

@@ -80,12 +80,12 @@ static struct cql_request *waiter_first(struct cql_known *k)
 }
 
 /* The PREPARE came to nothing: nothing was done, so any other node will do. */
-static void known_lost(struct cql_known *k)
+static void known_lost(struct cql_known *k, const char *why)
 {
     struct cql_request *q;
     k->state = CQL_KNOWN_NOT;
     while ((q = waiter_first(k)) != NULL)
-        cql_request_elsewhere(q);
+        cql_request_elsewhere(q, why);
 }
 
 static void types_print(const struct cql_columns *cols, struct buf *out)
@@ -161,7 +161,7 @@ static void known_take(struct cql_known *k, struct cql_prepared_answer *p)
         known_keep(k, p);
     while ((q = waiter_first(k)) != NULL) {
         if (fits)
-            cql_request_go_on(q, k->node);
+            (void)cql_request_go_on(q, k->node); /* it waits where it has to */
         else
             cql_request_fail(q, ERR_CONFLICT, "statement %s at %s: %s", o->name, k->node->text,
                              note.text);
@@ -174,7 +174,7 @@ static void known_answered(struct cql_call *call, struct cql_message *m)
     INVARIANT(k->state == CQL_KNOWN_ASKED);
     call->conn = NULL;
     if (m == NULL) {
-        known_lost(k);
+        known_lost(k, "the connection was lost before a PREPARE was answered");
         return;
     }
     struct cql_answer *a = &m->answer;
@@ -186,7 +186,7 @@ static void known_answered(struct cql_call *call, struct cql_message *m)
         while ((q = waiter_first(k)) != NULL)
             cql_request_refused(q, &a->failure, k->node);
     } else {
-        known_lost(k);
+        known_lost(k, "a PREPARE was answered by something else");
     }
     cql_answer_fini(a);
 }
@@ -214,10 +214,16 @@ bool cql_known_ask(struct cql_known *k)
     return true;
 }
 
-void cql_known_columns(struct cql_known *k, str id, struct cql_columns *columns)
+bool cql_known_columns(struct cql_known *k, str id, struct cql_columns *columns,
+                       struct err_note *note)
 {
+    const struct cql_statement *st = k->statement;
+    /* A conditional write answers in two shapes. */
+    bool fits = st->lint.conditional || types_fit(st->opts.gives, columns, "gives", note);
+    if (!fits)
+        cql_known_forget(k);
     if (k->state != CQL_KNOWN)
-        return;
+        return fits;
     char *ids = malloc(k->id_bytes + id.n + 1);
     INVARIANT(ids != NULL);
     memcpy(ids, k->ids, k->id_bytes);
@@ -227,6 +233,7 @@ void cql_known_columns(struct cql_known *k, str id, struct cql_columns *columns)
     k->columns_id_bytes = id.n;
     cql_columns_drop(&k->columns);
     k->columns = columns == NULL ? NULL : cql_columns_hold(columns);
+    return true;
 }
 
 void cql_known_tick(struct cql_node *n, mono now)
@@ -237,7 +244,7 @@ void cql_known_tick(struct cql_node *n, mono now)
             now.ns >= mono_add_ms(k->asked_at, n->client->opts.answer_timeout_ms).ns) {
             cql_call_forget(&k->call);
             cql_node_slow(n, now);
-            known_lost(k);
+            known_lost(k, "a PREPARE was not answered in time");
         }
     }
 }

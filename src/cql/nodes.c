@@ -23,6 +23,16 @@ bool cql_node_is_up(const struct cql_node *n)
     return n->open > 0;
 }
 
+unsigned cql_waiting_max(const struct cql *c, enum cql_class class)
+{
+    return class == CQL_BACKGROUND ? 1 + c->opts.waiting_max / 4 : c->opts.waiting_max;
+}
+
+static unsigned waiting_all(const struct cql_node *n)
+{
+    return n->waiting_count[CQL_FOREGROUND] + n->waiting_count[CQL_BACKGROUND];
+}
+
 struct cql_conn *cql_node_conn(struct cql_node *n, enum cql_class class)
 {
     const struct cql_opts *o = &n->client->opts;
@@ -74,12 +84,10 @@ void cql_node_serve(struct cql_node *n)
     for (;;) {
         enum cql_class class = turn_of(n);
         struct list *first = list_first(&n->waiting[class]);
-        unsigned before = n->waiting_count;
         if (first == NULL || cql_node_conn(n, class) == NULL)
             return;
-        cql_request_go_on(CONTAINER_OF(first, struct cql_request, link), n);
-        if (n->waiting_count >= before)
-            return; /* it waits again: for a statement, or for bytes to leave */
+        if (!cql_request_go_on(CONTAINER_OF(first, struct cql_request, link), n))
+            return; /* it waits again: bytes have to leave first */
     }
 }
 
@@ -88,7 +96,8 @@ static void waiters_send_away(struct cql_node *n)
     for (unsigned class = 0; class < CQL_CLASSES; class ++) {
         struct list *first;
         while ((first = list_first(&n->waiting[class])) != NULL)
-            cql_request_elsewhere(CONTAINER_OF(first, struct cql_request, link));
+            cql_request_elsewhere(CONTAINER_OF(first, struct cql_request, link),
+                                  "its last connection was lost");
     }
 }
 
@@ -237,7 +246,7 @@ void cql_node_tick(struct cql_node *n, mono now)
             cql_conn_tick(n->conns[i], now);
     cql_known_tick(n, now);
     if (n->leaving) {
-        if (n->in_flight[CQL_FOREGROUND] + n->in_flight[CQL_BACKGROUND] + n->waiting_count == 0)
+        if (n->in_flight[CQL_FOREGROUND] + n->in_flight[CQL_BACKGROUND] + waiting_all(n) == 0)
             cql_node_free(c, n);
         return;
     }

@@ -155,3 +155,25 @@ void cql_plan(struct cql *c, struct cql_request *q)
     if (c->opts.remote_dcs)
         plan_others(c, q, false);
 }
+
+/* A keyspace or an instant beside a statement needs version 5. */
+static bool node_fits(const struct cql_request *q, const struct cql_node *n)
+{
+    return n->version >= 5 || (q->params.keyspace.n == 0 && q->params.now_s == CQL_NO_NOW);
+}
+
+struct cql_node *cql_plan_node(const struct cql_request *q, unsigned at)
+{
+    struct cql_node *n = q->client->nodes[q->plan[at]];
+    return n != NULL && !n->leaving && cql_node_is_up(n) && node_fits(q, n) ? n : NULL;
+}
+
+const struct cql_node *cql_plan_misfit(const struct cql_request *q)
+{
+    for (unsigned i = 0; i < q->plan_count; i++) {
+        const struct cql_node *n = q->client->nodes[q->plan[i]];
+        if (n != NULL && cql_node_is_up(n) && !node_fits(q, n))
+            return n;
+    }
+    return NULL;
+}

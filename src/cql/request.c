@@ -1,10 +1,11 @@
 /* request.c - a request from its start to its end: checked, sent, sent again, given up.
  *
- * Invariants: (1) an active request stands in the client's heap of due times, with the earlier of
- * its deadline and the instant of a second try. (2) It waits for a node (waits is that node, and
- * its link stands in a list of the node or of a statement there), or it has a try under way, or the
- * code runs that decides which. (3) done is called when both are over: a try that is still under
- * way then is forgotten, and its stream is kept until the answer comes. */
+ * What an answer says is judged in outcome.c. Invariants: (1) an active request stands in the
+ * client's heap of due times, with the earlier of its deadline and the instant of a second try. (2)
+ * It waits for a node (waits is that node, and its link stands in a list of the node or of a
+ * statement there), or it has a try under way, or the code runs that decides which. (3) done is
+ * called when both are over: a try that is still under way then is forgotten, and its stream is
+ * kept until the answer comes. */
 #include "cql/cql_impl.h"
 
 #include "loop/loop.h"
@@ -40,6 +41,7 @@ static void try_end(struct cql_try *t)
     INVARIANT(t->node->in_flight[t->request->class] > 0);
     t->node->in_flight[t->request->class]--;
     t->node = NULL;
+    cql_columns_drop(&t->columns);
 }
 
 /* How long a read may take before a second node is worth asking. */
@@ -69,16 +71,23 @@ static void request_unwait(struct cql_request *q)
     if (q->waits == NULL)
         return;
     list_remove(&q->link);
-    INVARIANT(q->waits->waiting_count > 0);
-    q->waits->waiting_count--;
+    INVARIANT(q->waits->waiting_count[q->class] > 0);
+    q->waits->waiting_count[q->class]--;
     q->client->stats.waiting--;
     q->waits = NULL;
 }
 
+/* The client is not freed before this is over: who cancels until done may touch it. */
+static void request_tell(struct cql_request *q)
+{
+    struct cql *c = q->client;
+    q->done(q);
+    (void)atomic_fetch_sub_explicit(&c->started, 1, memory_order_release);
+}
+
 static void request_told(struct task *t)
 {
-    struct cql_request *q = CONTAINER_OF(t, struct cql_request, task);
-    q->done(q);
+    request_tell(CONTAINER_OF(t, struct cql_request, task));
 }
 
 static void request_finish(struct cql_request *q, err why)
@@ -95,7 +104,7 @@ static void request_finish(struct cql_request *q, err why)
     if (why != ERR_OK)
         c->stats.failed++;
     if (q->home == NULL) {
-        q->done(q);
+        request_tell(q);
         return;
     }
     q->task.run = request_told;
@@ -154,8 +163,10 @@ static bool columns_skipped(const struct cql_request *q, const struct cql_known 
            !q->parts[0].statement->lint.conditional;
 }
 
-static void request_write(const struct cql_request *q, struct cql_node *n, unsigned version,
-                          struct buf *out)
+/* An answer without columns is read by those of now, whatever is learnt until it comes: the try
+ * holds them. */
+static void request_write(const struct cql_request *q, struct cql_try *t, struct cql_node *n,
+                          unsigned version, struct buf *out)
 {
     struct cql_params p = q->params;
     if (q->way == CQL_WAY_TEXT) {
@@ -163,6 +174,7 @@ static void request_write(const struct cql_request *q, struct cql_node *n, unsig
     } else if (q->way == CQL_WAY_EXECUTE) {
         const struct cql_known *k = part_known(n, &q->parts[0]);
         p.skip_columns = columns_skipped(q, k, version);
+        t->columns = p.skip_columns ? cql_columns_hold(k->columns) : NULL;
         str columns_id = { .p = k->ids + k->id_bytes, .n = k->columns_id_bytes };
         cql_body_execute(out, version, known_id(k), columns_id, q->parts[0].values, &p);
     } else {
@@ -195,7 +207,7 @@ static void node_wait(struct cql_request *q, struct cql_node *n, struct list *wh
 {
     list_append(where, &q->link);
     q->waits = n;
-    n->waiting_count++;
+    n->waiting_count[q->class]++;
     q->client->stats.waiting++;
 }
 
@@ -213,7 +225,7 @@ static bool request_send(struct cql_request *q, struct cql_node *n)
                                            q->traced ? CQL_FLAG_TRACING : 0, request_bytes(q, n));
     if (out == NULL)
         return false;
-    request_write(q, n, cql_conn_version(conn), out);
+    request_write(q, t, n, cql_conn_version(conn), out);
     cql_conn_end(conn);
     t->node = n;
     t->began = cql_now(c);
@@ -225,45 +237,35 @@ static bool request_send(struct cql_request *q, struct cql_node *n)
     return true;
 }
 
-/* Sends it to this node, or has it wait there: for a statement, or for room. */
-static void request_at(struct cql_request *q, struct cql_node *n)
+/* Sends it to this node, or has it wait there: for a statement, or for room. False: for room. */
+static bool request_at(struct cql_request *q, struct cql_node *n)
 {
-    if (n->version < 5 && (q->params.keyspace.n > 0 || q->params.now_s != CQL_NO_NOW)) {
-        cql_request_fail(q, ERR_BAD,
-                         "%s speaks protocol %u: a keyspace or an instant beside a "
-                         "statement needs protocol 5",
-                         n->text, n->version);
-        return;
-    }
     for (unsigned i = 0; q->way != CQL_WAY_TEXT && i < q->parts_count; i++) {
         struct cql_known *k = part_known(n, &q->parts[i]);
         if (k->state == CQL_KNOWN)
             continue;
-        node_wait(q, n, cql_known_ask(k) ? &k->waiters : &n->waiting[q->class]);
-        return;
+        bool asked = cql_known_ask(k);
+        node_wait(q, n, asked ? &k->waiters : &n->waiting[q->class]);
+        return asked;
     }
-    if (!request_send(q, n))
-        node_wait(q, n, &n->waiting[q->class]);
+    if (request_send(q, n))
+        return true;
+    node_wait(q, n, &n->waiting[q->class]);
+    return false;
 }
 
-void cql_request_go_on(struct cql_request *q, struct cql_node *n)
+bool cql_request_go_on(struct cql_request *q, struct cql_node *n)
 {
     request_unwait(q);
-    request_at(q, n);
-}
-
-static struct cql_node *plan_node(const struct cql_request *q, unsigned at)
-{
-    struct cql_node *n = q->client->nodes[q->plan[at]];
-    return n != NULL && !n->leaving && cql_node_is_up(n) ? n : NULL;
+    return request_at(q, n);
 }
 
 /* The next node of the plan that can take it at once; NULL: none. */
 static struct cql_node *plan_free(struct cql_request *q)
 {
     for (unsigned i = q->plan_at; i < q->plan_count; i++) {
-        struct cql_node *n = plan_node(q, i);
-        if (n != NULL && n->waiting_count == 0 && cql_node_conn(n, q->class) != NULL) {
+        struct cql_node *n = cql_plan_node(q, i);
+        if (n != NULL && list_empty(&n->waiting[q->class]) && cql_node_conn(n, q->class) != NULL) {
             q->plan_at = i + 1;
             return n;
         }
@@ -275,18 +277,29 @@ static struct cql_node *plan_free(struct cql_request *q)
 static void request_no_node(struct cql_request *q, bool full)
 {
     struct cql *c = q->client;
-    if (q->out.sent > 0) {
+    const struct cql_node *misfit = cql_plan_misfit(q);
+    if (q->out.why != ERR_OK) {
         request_finish(q, q->out.why);
+    } else if (!full && misfit != NULL) {
+        cql_request_fail(q, ERR_BAD,
+                         "%s speaks protocol %u: a keyspace or an instant beside a "
+                         "statement needs protocol 5",
+                         misfit->text, misfit->version);
     } else if (full) {
         c->stats.refused++;
         cql_request_fail(q, ERR_LIMIT,
                          "each node has all the requests that it may have under way, "
                          "and %u that wait",
-                         c->opts.waiting_max);
+                         cql_waiting_max(c, q->class));
     } else {
         cql_request_fail(q, ERR_UNAVAILABLE, "no node of %s is connected: %s", c->opts.local_dc,
                          c->control.why.text[0] != '\0' ? c->control.why.text : "not yet");
     }
+}
+
+static bool node_may_wait(const struct cql_request *q, const struct cql_node *n)
+{
+    return n->waiting_count[q->class] < cql_waiting_max(q->client, q->class);
 }
 
 static void request_next(struct cql_request *q)
@@ -294,81 +307,66 @@ static void request_next(struct cql_request *q)
     struct cql_node *n = plan_free(q);
     bool full = false;
     for (unsigned i = q->plan_at; n == NULL && i < q->plan_count; i++) {
-        struct cql_node *busy = plan_node(q, i);
+        struct cql_node *busy = cql_plan_node(q, i);
         full |= busy != NULL;
-        if (busy != NULL && busy->waiting_count < q->client->opts.waiting_max) {
+        if (busy != NULL && node_may_wait(q, busy)) {
             n = busy;
             q->plan_at = i + 1;
         }
     }
     if (n == NULL)
         request_no_node(q, full);
-    else if (n->waiting_count == 0)
-        request_at(q, n);
+    else if (list_empty(&n->waiting[q->class]))
+        (void)request_at(q, n); /* it waits where it has to */
     else
         node_wait(q, n, &n->waiting[q->class]);
 }
 
-void cql_request_elsewhere(struct cql_request *q)
+void cql_request_elsewhere(struct cql_request *q, const char *why)
 {
+    const struct cql_node *n = q->waits;
     request_unwait(q);
-    if (!request_has_try(q))
-        request_next(q);
+    if (request_has_try(q))
+        return;
+    if (q->out.why == ERR_OK) { /* said when nobody else is left */
+        q->out.why = ERR_UNAVAILABLE;
+        err_note_set(&q->out.note, "%s: %s; not sent, at %s", n->text, why,
+                     cql_consistency_name(q->params.consistency));
+    }
+    request_next(q);
 }
 
 /* ---- answers ---- */
 
-static void failure_keep(struct cql_request *q, const struct cql_failure *f,
-                         const struct cql_node *n)
+/* Another node is at it, or is about to be. */
+static bool request_goes_on(const struct cql_request *q)
 {
-    char bytes[192];
-    struct buf b = { .p = bytes, .size = sizeof bytes, .bytes_max = sizeof bytes };
-    cql_failure_print(f, &b);
-    str numbers = buf_str(&b);
-    q->out.code = f->code;
-    q->out.why = f->code == CQL_ANSWER_TOO_LARGE ? ERR_LIMIT : cql_failure_err(f);
-    err_note_set(&q->out.note, "%s from %s at %s: %.*s%s%.*s", cql_code_name(f->code), n->text,
-                 cql_consistency_name(q->params.consistency), STR_ARG(numbers),
-                 numbers.n > 0 ? "; " : "", STR_ARG(str_take(f->message, 120)));
-}
-
-/* Answered so, it was not executed, and will not be. */
-static bool failure_is_harmless(const struct cql_failure *f)
-{
-    return f->code == CQL_UNAVAILABLE || f->code == CQL_OVERLOADED ||
-           f->code == CQL_BOOTSTRAPPING || f->code == CQL_PROTOCOL_ERROR ||
-           f->code >= CQL_SYNTAX_ERROR;
-}
-
-static void statements_forget(struct cql_request *q, struct cql_node *n, str id)
-{
-    for (unsigned i = 0; q->way != CQL_WAY_TEXT && i < q->parts_count; i++) {
-        struct cql_known *k = part_known(n, &q->parts[i]);
-        if (id.n == 0 || (k->state == CQL_KNOWN && str_eq(known_id(k), id)))
-            cql_known_forget(k);
-    }
+    return q->waits != NULL || request_has_try(q);
 }
 
 static void request_error(struct cql_request *q, const struct cql_failure *f, struct cql_node *n)
 {
     struct cql *c = q->client;
+    bool harmless = cql_outcome_is_harmless(q, f);
     enum cql_reaction reaction = cql_failure_reaction(f, q->idempotent);
-    failure_keep(q, f, n);
-    if (!failure_is_harmless(f))
-        q->out.unknown |= q->write;
-    if (request_has_try(q))
-        return; /* another node is still at it */
+    cql_outcome_failure(q, f, n);
+    q->out.unknown |= q->write && !harmless;
+    if (request_goes_on(q))
+        return;
+    if (q->write && !harmless && !q->idempotent)
+        reaction = CQL_GIVE_UP;
     bool costs = f->code != CQL_BOOTSTRAPPING && f->code != CQL_UNPREPARED;
     bool again = reaction != CQL_GIVE_UP && (!costs || q->retries < RETRIES_MAX);
     if (reaction == CQL_PREPARE_AGAIN && q->prepares++ < PREPARES_MAX) {
         c->stats.prepared_again++;
-        statements_forget(q, n, f->id);
-        request_at(q, n);
+        /* A node that has forgotten another one already has forgotten all. */
+        cql_outcome_forget(q, n, q->prepares > 1 ? STR_NONE : f->id);
+        (void)request_at(q, n); /* it waits where it has to */
     } else if (again && reaction != CQL_PREPARE_AGAIN) {
         q->retries += costs;
         c->stats.retries++;
         if (reaction == CQL_SAME_NODE && cql_node_is_up(n))
-            request_at(q, n);
+            (void)request_at(q, n); /* it waits where it has to */
         else
             request_next(q);
     } else {
@@ -379,45 +377,23 @@ static void request_error(struct cql_request *q, const struct cql_failure *f, st
 void cql_request_refused(struct cql_request *q, const struct cql_failure *f, struct cql_node *n)
 {
     request_unwait(q);
-    failure_keep(q, f, n);
+    cql_outcome_failure(q, f, n);
     bool node_only = f->code == CQL_UNAVAILABLE || f->code == CQL_OVERLOADED ||
                      f->code == CQL_BOOTSTRAPPING || f->code == CQL_SERVER_ERROR;
     if (request_has_try(q))
-        return;
+        return; /* it does not wait: only for this */
     if (node_only && q->plan_at < q->plan_count)
         request_next(q);
     else
         request_finish(q, q->out.why);
 }
 
-/* The columns of rows that came without. False: they are not those of the answer. */
-static bool rows_complete(struct cql_request *q, struct cql_node *n, struct cql_answer *a)
+static void request_result(struct cql_request *q, struct cql_message *m, struct cql_node *n,
+                           struct cql_columns *columns)
 {
-    struct cql_known *k = q->way == CQL_WAY_EXECUTE ? part_known(n, &q->parts[0]) : NULL;
-    if (a->no_columns &&
-        (k == NULL || k->columns == NULL || cql_answer_describe(a, k->columns, NULL) != ERR_OK))
-        return false;
-    if (a->new_columns_id.n > 0 && k != NULL)
-        cql_known_columns(k, a->new_columns_id, a->rows.columns);
-    return true;
-}
-
-static void request_result(struct cql_request *q, struct cql_message *m, struct cql_node *n)
-{
-    struct cql_answer *a = &m->answer;
-    q->out.traced = a->traced;
-    memcpy(q->out.trace, a->trace, sizeof q->out.trace);
-    if (a->result == CQL_RESULT_ROWS) {
-        if (!rows_complete(q, n, a)) {
-            statements_forget(q, n, STR_NONE);
-            cql_request_fail(q, ERR_CONFLICT, "%s answers with other columns than were prepared",
-                             n->text);
-            return;
-        }
-        q->out.rows = a->rows;
-        q->out.body = m->body;
-        a->rows.columns = NULL;
-        m->body = NULL;
+    if (!cql_outcome_take(q, m, n, columns)) {
+        request_finish(q, q->out.why);
+        return;
     }
     q->out.code = -1;
     q->out.note.text[0] = '\0';
@@ -428,10 +404,14 @@ static void request_result(struct cql_request *q, struct cql_message *m, struct 
 static void request_lost(struct cql_request *q, struct cql_node *n, bool unsent, const char *why)
 {
     q->out.why = ERR_IO;
-    err_note_set(&q->out.note, "the connection to %s was lost: %s", n->text, why);
-    if (!unsent)
+    q->out.code = -1;
+    err_note_set(&q->out.note, "the connection to %s was lost: %s; at %s", n->text, why,
+                 cql_consistency_name(q->params.consistency));
+    if (unsent)
+        q->out.sent--;
+    else
         q->out.unknown |= q->write;
-    if (request_has_try(q))
+    if (request_goes_on(q))
         return;
     if (unsent || (q->idempotent && q->retries < RETRIES_MAX)) {
         q->retries += !unsent;
@@ -450,11 +430,14 @@ static void try_done(struct cql_call *call, struct cql_message *m)
     struct cql *c = q->client;
     int64_t took_ns = cql_now(c).ns - t->began.ns;
     bool second = t == &q->tries[1];
+    struct cql_columns *columns = t->columns;
+    t->columns = NULL;
     try_end(t);
     if (m == NULL) {
         bool unsent = cql_call_unsent(call);
         const char *why = cql_conn_why(call->conn)->text;
         call->conn = NULL;
+        cql_columns_drop(&columns);
         request_lost(q, n, unsent, why);
         return;
     }
@@ -464,12 +447,13 @@ static void try_done(struct cql_call *call, struct cql_message *m)
     (void)snprintf(q->out.node, sizeof q->out.node, "%s", n->text);
     if (m->answer.op == CQL_OP_RESULT && m->answer.result != CQL_RESULT_PREPARED) {
         c->stats.speculated_won += second;
-        request_result(q, m, n);
+        request_result(q, m, n, columns);
     } else if (m->answer.op == CQL_OP_ERROR) {
         request_error(q, &m->answer.failure, n);
     } else {
         request_lost(q, n, false, "it answers something else than was asked");
     }
+    cql_columns_drop(&columns);
     cql_answer_fini(&m->answer);
 }
 
@@ -477,13 +461,13 @@ static void try_done(struct cql_call *call, struct cql_message *m)
 
 static void request_speculate(struct cql_request *q)
 {
-    struct cql_node *n = plan_free(q);
+    struct cql_node *n = q->waits != NULL ? NULL : plan_free(q);
     q->speculate_at = (mono){ .ns = 0 };
     request_due_set(q, q->deadline);
-    if (n == NULL || q->waits != NULL)
-        return; /* nobody else, or it waits for a node anyway */
+    if (n == NULL)
+        return; /* it waits for a node anyway, or there is nobody else */
     q->client->stats.speculated++;
-    request_at(q, n);
+    (void)request_at(q, n); /* it waits where it has to */
 }
 
 static void request_timed_out(struct cql_request *q, mono now)
@@ -497,7 +481,7 @@ static void request_timed_out(struct cql_request *q, mono now)
     c->stats.timeouts++;
     cql_request_fail(q, ERR_TIMEOUT,
                      "%s %s at %s within %lld ms: sent %u times, %u under way there",
-                     q->waits != NULL ? "no room at" : "no answer from",
+                     q->waits != NULL ? "no room, or no answer to a PREPARE, at" : "no answer from",
                      n == NULL ? "any node" : n->text, cql_consistency_name(q->params.consistency),
                      (long long)((now.ns - q->started.ns) / NS_PER_MS), q->out.sent,
                      n == NULL ? 0 : n->in_flight[CQL_FOREGROUND] + n->in_flight[CQL_BACKGROUND]);
@@ -560,10 +544,18 @@ static void request_begin(struct task *t)
     q->active = true;
     request_due_set(q, q->deadline);
     err why = c->stopping ? ERR_SHUTDOWN : cql_request_check(q);
+    if (why == ERR_SHUTDOWN)
+        err_note_set(&q->out.note, "the client stops");
     if (why != ERR_OK) {
-        if (why == ERR_SHUTDOWN)
-            err_note_set(&q->out.note, "the client stops");
         request_finish(q, why);
+        return;
+    }
+    if (__atomic_load_n(&q->canceled, __ATOMIC_ACQUIRE)) { /* the word of it went by before */
+        cql_request_fail(q, ERR_TIMEOUT, "canceled");
+        return;
+    }
+    if (q->started.ns >= q->deadline.ns) {
+        request_timed_out(q, q->started);
         return;
     }
     cql_plan(c, q);
@@ -582,8 +574,9 @@ void cql_start(struct cql *c, struct cql_request *q)
     q->retries = q->prepares = 0;
     q->canceled = false;
     for (unsigned i = 0; i < CQL_TRIES; i++)
-        q->tries[i].node = NULL;
+        q->tries[i] = (struct cql_try){ .node = NULL };
     q->task.run = request_begin;
+    (void)atomic_fetch_add_explicit(&c->started, 1, memory_order_relaxed);
     home_post(loop_home(c->opts.loop), &q->task);
 }
 
