@@ -53,7 +53,7 @@ static err check_one(struct cql_request *q, const struct cql_lint *l, const stru
 
 static err check_parts(struct cql_request *q)
 {
-    size_t bytes = 0;
+    size_t bytes = q->params.page_state.n;
     bool fine = q->parts_count > 0 && q->parts_count <= CQL_PARTS_MAX &&
                 (q->parts_count == 1 || q->way == CQL_WAY_BATCH);
     if (!fine)
@@ -74,7 +74,7 @@ static err check_parts(struct cql_request *q)
 static err check_text(struct cql_request *q)
 {
     struct cql_lint lint;
-    size_t bytes = q->text.n;
+    size_t bytes = q->text.n + q->params.page_state.n;
     err why = cql_lint(q->text, &lint, &q->out.note);
     if (why != ERR_OK)
         return why;
@@ -92,7 +92,10 @@ err cql_request_check(struct cql_request *q)
         return why;
     if (q->speculative && (q->write || !q->idempotent))
         return check_wrong(q, ERR_BAD, "only an idempotent read may ask two nodes");
-    if (p->consistency >= CQL_CONSISTENCIES || p->page_rows < 0)
+    bool serial = p->serial == CQL_ANY || p->serial == CQL_SERIAL || p->serial == CQL_LOCAL_SERIAL;
+    if ((unsigned)p->consistency >= CQL_CONSISTENCIES || !serial || p->page_rows < 0)
         return check_wrong(q, ERR_BAD, "no such consistency, or a page of fewer than no rows");
+    if (p->keyspace.n > CQL_NAME_BYTES_MAX)
+        return check_wrong(q, ERR_BAD, "a keyspace of too long a name");
     return ERR_OK;
 }

@@ -217,8 +217,15 @@ void cql_call_forget(struct cql_call *call)
 {
     struct cql_conn *c = call->conn;
     call->conn = NULL;
-    if (c == NULL || c->gone)
+    if (c == NULL)
         return;
+    if (c->gone) { /* its calls are being told: not this one */
+        if (c->streams[call->stream] == call) {
+            c->streams[call->stream] = NULL;
+            c->in_flight--;
+        }
+        return;
+    }
     INVARIANT(c->streams[call->stream] == call);
     c->streams[call->stream] = &c->orphan;
     c->in_flight--;

@@ -103,15 +103,38 @@ static bool message_take(struct cql_conn *c, const struct cql_head *head, str bo
     return here;
 }
 
+/* An answer that is larger than allowed, as it is sent or unpacked, is dropped, and its caller
+ * told; the others go on. */
+static bool body_skipped(struct cql_conn *c, size_t body_bytes)
+{
+    struct cql_head head = c->head;
+    c->head_bytes = 0;
+    char bytes[256];
+    struct buf b;
+    buf_init(&b, sizeof bytes);
+    buf_put_be32(&b, CQL_ANSWER_TOO_LARGE);
+    char text[128];
+    int n = snprintf(text, sizeof text, "the answer has %zu bytes, more than %zu", body_bytes,
+                     c->opts.answer_bytes_max);
+    buf_put_str16(&b, (str){ .p = text, .n = (size_t)n });
+    head.opcode = CQL_OP_ERROR;
+    head.flags = 0;
+    bool here = message_take(c, &head, buf_str(&b), NULL);
+    buf_fini(&b);
+    return here;
+}
+
 /* Version 4: a body that is LZ4. */
 static bool body_unpack(struct cql_conn *c, const struct cql_head *head, str body)
 {
     size_t bytes;
     struct cql_body *b = NULL;
-    if (!c->lz4 || !cql_body_unpacked_bytes(body, c->opts.answer_bytes_max, &bytes)) {
+    if (!c->lz4 || !cql_body_unpacked_bytes(body, CQL_BODY_BYTES_MAX, &bytes)) {
         err_note_set(&c->why, "a compressed answer of %zu bytes cannot be read", body.n);
         return conn_corrupt(c);
     }
+    if (bytes > c->opts.answer_bytes_max)
+        return body_skipped(c, bytes);
     b = body_new(bytes);
     if (b == NULL || !cql_body_unpack(body, b->bytes, bytes)) {
         err_note_set(&c->why, "a compressed answer of %zu bytes cannot be unpacked", body.n);
@@ -131,26 +154,6 @@ static bool body_take(struct cql_conn *c, str body, struct cql_body *owned)
         return here;
     }
     return message_take(c, &head, body, owned);
-}
-
-/* An answer that is larger than allowed is dropped, and its caller told; the others go on. */
-static bool body_skipped(struct cql_conn *c)
-{
-    struct cql_head head = c->head;
-    c->head_bytes = 0;
-    char bytes[256];
-    struct buf b;
-    buf_init(&b, sizeof bytes);
-    buf_put_be32(&b, CQL_ANSWER_TOO_LARGE);
-    char text[128];
-    int n = snprintf(text, sizeof text, "the answer has %u bytes, more than %zu", head.body_bytes,
-                     c->opts.answer_bytes_max);
-    buf_put_str16(&b, (str){ .p = text, .n = (size_t)n });
-    head.opcode = CQL_OP_ERROR;
-    head.flags = 0;
-    bool here = message_take(c, &head, buf_str(&b), NULL);
-    buf_fini(&b);
-    return here;
 }
 
 static bool head_take(struct cql_conn *c)
@@ -190,7 +193,7 @@ static bool body_gather(struct cql_conn *c, str *in)
     if (c->body_bytes < c->head.body_bytes)
         return true;
     if (skip)
-        return body_skipped(c);
+        return body_skipped(c, c->head.body_bytes);
     struct cql_body *b = c->body;
     c->body = NULL;
     return body_take(c, (str){ .p = b->bytes, .n = b->n }, b);

@@ -247,7 +247,8 @@ static err opts_check(const struct cql_opts *o, struct err_note *note)
         return err_bad(note, "protocol version %d to %d", CQL_VERSION_MIN, CQL_VERSION_MAX);
     if (o->connections > CQL_CONNECTIONS_MAX)
         return err_bad(note, "at most %d connections to a node", CQL_CONNECTIONS_MAX);
-    if (o->inflight_max + o->orphans_max >= CQL_STREAMS_MAX)
+    if (o->inflight_max >= CQL_STREAMS_MAX || o->orphans_max >= CQL_STREAMS_MAX ||
+        o->inflight_max + o->orphans_max >= CQL_STREAMS_MAX)
         return err_bad(note, "inflight_max and orphans_max together are below %d", CQL_STREAMS_MAX);
     if ((o->user == NULL) != (o->password == NULL))
         return err_bad(note, "a user and a password, or neither");

@@ -69,10 +69,9 @@ bool cql_outcome_take(struct cql_request *q, struct cql_message *m, struct cql_n
     q->out.traced = a->traced;
     memcpy(q->out.trace, a->trace, sizeof q->out.trace);
     q->out.code = -1;
-    if (a->result == CQL_RESULT_PREPARED || (!rows && !q->write)) {
+    if (!rows && !q->write) {
         q->out.why = ERR_IO;
-        q->out.unknown |= q->write;
-        err_note_set(&q->out.note, "%s answers with something else than was asked for", n->text);
+        err_note_set(&q->out.note, "%s answers a read with no rows", n->text);
         return false;
     }
     if (!rows)

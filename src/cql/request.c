@@ -169,6 +169,7 @@ static void request_write(const struct cql_request *q, struct cql_try *t, struct
                           unsigned version, struct buf *out)
 {
     struct cql_params p = q->params;
+    p.skip_columns = false;
     if (q->way == CQL_WAY_TEXT) {
         cql_body_query(out, version, q->text, q->values, &p);
     } else if (q->way == CQL_WAY_EXECUTE) {
