@@ -1,6 +1,6 @@
 /* agree.c - waits until all nodes that are up have one schema: each AGREE_MS the versions are read
- * over the control connection, of the node itself and of its peers. A node counts as up when it is
- * connected; one that this client does not connect to, unless an event said that it is down.
+ * over the control connection, of the node itself and of its peers. A node counts as down when an
+ * event said so, or when this client lost it, or could not connect to it.
  *
  * Invariant: asking is true exactly while a question is under way. A question that is lost with its
  * connection, or not answered within answer_timeout_ms, is asked again from the beginning. */
@@ -36,7 +36,7 @@ static bool node_counts(const struct cql *c, const struct cql_cell *host_id)
     const struct cql_node *n = node_of(c, id);
     if (n == NULL)
         return false;
-    return n->local || c->opts.remote_dcs ? cql_node_is_up(n) : !n->told_down;
+    return cql_node_is_up(n) || (!n->told_down && n->retry_ms == 0);
 }
 
 static bool peers_agree(const struct cql_agreement *a, struct cql_rows *rows)

@@ -1,10 +1,10 @@
 /* Every row and key decoder of page buckets: no bytes crash it, and what it takes is written back
  * the same. */
-#include "store/bundle.h"
 #include "bucket/key.h"
 #include "bucket/list.h"
 #include "bucket/traces.h"
 #include "bucket/word.h"
+#include "store/bundle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,10 +7,10 @@
  *
  *   model_servers [--seed N] [--histories N] [--seconds N] [--dir DIR]     0 histories: without end
  */
-#include "store/bundle.h"
 #include "bucket/edit.h"
 #include "facts.h"
 #include "store.h"
+#include "store/bundle.h"
 #include "sync.h"
 
 #include <ftw.h>

@@ -1,8 +1,8 @@
 /* Goal: frames unpack to what went in, digests tell bundles apart exactly as bundle.h says. Method:
  * tables. */
 #include "base/buf.h"
-#include "store/bundle.h"
 #include "bucket/page_write.h"
+#include "store/bundle.h"
 #include "sync.h"
 
 #include <setjmp.h>

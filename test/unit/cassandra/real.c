@@ -89,8 +89,9 @@ static void schema_told(void *ctx, err why, unsigned version, const struct err_n
 static struct schema_opts schema_opts(void)
 {
     static char replication[100];
-    (void)snprintf(replication, sizeof replication, "{'class': 'NetworkTopologyStrategy', '%s': 1}",
-                   env("CASSANDRA_DC", "dc1"));
+    (void)snprintf(replication, sizeof replication,
+                   "{'class': 'NetworkTopologyStrategy', '%.40s': %.2s}",
+                   env("CASSANDRA_DC", "dc1"), env("CASSANDRA_REPLICAS", "1"));
     return (struct schema_opts){ .client = the.client,
                                  .clock = the.clock,
                                  .keyspace = the.keyspace,

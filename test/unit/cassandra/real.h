@@ -1,7 +1,8 @@
 /* real.h - a client at a real Cassandra, and a keyspace of the test's own: made by setup, dropped
- * by teardown. CASSANDRA_POINT (127.0.0.1:9042) and CASSANDRA_DC (dc1) say where the cluster is;
- * test/cassandra starts one and runs these tests. The loop runs on a thread of its own; every wait
- * ends after REAL_WAIT_S and fails the test then. */
+ * by teardown. CASSANDRA_POINT (127.0.0.1:9042) and CASSANDRA_DC (dc1) say where the cluster is,
+ * CASSANDRA_REPLICAS (1) how many copies it keeps; test/cassandra starts one and runs these tests.
+ * The loop runs on a thread of its own; every wait ends after REAL_WAIT_S and fails the test then.
+ */
 #ifndef TEST_CASSANDRA_REAL_H
 #define TEST_CASSANDRA_REAL_H
 

@@ -278,7 +278,7 @@ static void a_policy_without_a_window_is_refused(void **state)
 
 /* ---- two servers ---- */
 
-enum { SERVERS = 2, WRITERS = 8, PUTS = 20 };
+enum { SERVERS = 2, WRITERS = 8, PUTS = 20, PUTS_MAX = 2000 };
 
 struct waiter {
     pthread_mutex_t lock;
@@ -287,8 +287,8 @@ struct waiter {
 };
 struct writer {
     struct cassandra_pages *pages;
-    unsigned number, acknowledged;
-    struct page_name names[PUTS];
+    unsigned number, puts, acknowledged, failed;
+    struct page_name names[PUTS_MAX];
     struct page_put put;
     struct waiter waiter;
 };
@@ -320,7 +320,7 @@ static void *writer_run(void *ctx)
     struct writer *w = ctx;
     uint32_t domain;
     INVARIANT(cassandra_pages_domain(w->pages, STR("en.wikipedia.org"), &domain) == ERR_OK);
-    for (unsigned i = 0; i < PUTS; i++) {
+    for (unsigned i = 0; i < w->puts; i++) {
         struct arena a;
         char html[40];
         int n = snprintf(html, sizeof html, "writer %u, put %u", w->number, i);
@@ -335,18 +335,21 @@ static void *writer_run(void *ctx)
                                     .arena = &a };
         w->put.contents[0] =
             (struct page_put_content){ .name = STR("html"), .raw = { .p = html, .n = (size_t)n } };
-        if (put_wait(w) == ERR_OK && w->put.created)
+        err why = put_wait(w);
+        if (why == ERR_OK && w->put.created)
             w->names[w->acknowledged++] = w->put.stored;
+        if (why != ERR_OK && w->failed++ == 0)
+            print_message("a put failed: %s: %s\n", err_name(why), w->put.note.text);
         arena_fini(&a);
     }
     return NULL;
 }
 
-static void writers_run(struct cassandra_pages **pages, struct writer *writers)
+static void writers_run(struct cassandra_pages **pages, struct writer *writers, unsigned puts)
 {
     pthread_t threads[WRITERS];
     for (unsigned i = 0; i < WRITERS; i++) {
-        writers[i] = (struct writer){ .pages = pages[i % SERVERS], .number = i };
+        writers[i] = (struct writer){ .pages = pages[i % SERVERS], .number = i, .puts = puts };
         assert_int_equal(pthread_mutex_init(&writers[i].waiter.lock, NULL), 0);
         assert_int_equal(pthread_cond_init(&writers[i].waiter.turned, NULL), 0);
         assert_int_equal(pthread_create(&threads[i], NULL, writer_run, &writers[i]), 0);
@@ -355,7 +358,8 @@ static void writers_run(struct cassandra_pages **pages, struct writer *writers)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-/* Each render that was acknowledged is there on each server, and the greatest is the latest. */
+/* Each render that was acknowledged is there on each server, and none that is less than the
+ * greatest of them is the latest. A put that failed may have been stored. */
 static void ledger_check(struct cassandra_pages *pages, const struct writer *writers)
 {
     struct both b = { .pages = pages, .title = "Contended" };
@@ -370,9 +374,10 @@ static void ledger_check(struct cassandra_pages *pages, const struct writer *wri
             if (page_name_cmp(name, greatest) > 0)
                 greatest = name;
             assert_int_equal(shared_read(&b, SELECT_EXACT, name, &r), ERR_OK);
+            arena_reset(&b.arena);
         }
     assert_int_equal(shared_read(&b, SELECT_LATEST, (struct page_name){ .rev = 0 }, &r), ERR_OK);
-    assert_name(r.render.name, greatest);
+    assert_true(page_name_cmp(r.render.name, greatest) >= 0);
     arena_fini(&b.arena);
 }
 
@@ -381,10 +386,14 @@ static void two_servers_lose_nothing_that_they_acknowledged(void **state)
     (void)state;
     static struct writer writers[WRITERS];
     struct cassandra_pages *pages[SERVERS];
-    struct page_policy policy = fix_policy(POLICY_APP_TTL);
+    struct page_policy policy = fix_policy(POLICY_ALL); /* nothing may end on the way */
     const struct page_bucket_opts bucket = { .name = "page", .policy = policy, .codec = PAGE_GZIP };
     struct err_note note = { .text = "" };
-    unsigned acknowledged = 0;
+    unsigned acknowledged = 0, failed = 0;
+    uint64_t puts = PUTS;
+    const char *given = getenv("CASSANDRA_PUTS");
+    if (given != NULL)
+        assert_true(str_to_u64(str_of(given), &puts) && puts > 0 && puts <= PUTS_MAX);
     for (unsigned i = 0; i < SERVERS; i++) {
         const struct cassandra_pages_opts o = { .titles = the.titles,
                                                 .clock = the.clock,
@@ -396,10 +405,13 @@ static void two_servers_lose_nothing_that_they_acknowledged(void **state)
         pages[i] = cassandra_pages_new(&o, &note);
         assert_non_null(pages[i]);
     }
-    writers_run(pages, writers);
-    for (unsigned i = 0; i < WRITERS; i++)
+    writers_run(pages, writers, (unsigned)puts);
+    for (unsigned i = 0; i < WRITERS; i++) {
         acknowledged += writers[i].acknowledged;
-    assert_true(acknowledged > WRITERS * PUTS / 2);
+        failed += writers[i].failed;
+    }
+    print_message("%u puts acknowledged, %u failed\n", acknowledged, failed);
+    assert_true(acknowledged > WRITERS * puts / 2);
     for (unsigned i = 0; i < SERVERS; i++)
         ledger_check(pages[i], writers);
     for (unsigned i = 0; i < SERVERS; i++)
@@ -423,5 +435,9 @@ int main(void)
         cmocka_unit_test(histories_are_the_same_on_both_stores),
         cmocka_unit_test(two_servers_lose_nothing_that_they_acknowledged),
     };
-    return cmocka_run_group_tests(tests, setup, real_teardown);
+    const struct CMUnitTest ledger[] = {
+        cmocka_unit_test(two_servers_lose_nothing_that_they_acknowledged),
+    };
+    return getenv("CASSANDRA_PUTS") != NULL ? cmocka_run_group_tests(ledger, setup, real_teardown)
+                                            : cmocka_run_group_tests(tests, setup, real_teardown);
 }

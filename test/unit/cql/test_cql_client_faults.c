@@ -35,6 +35,9 @@ static void start(struct rig *r, const struct way *way)
     struct cql_values row;
     o.nodes = (struct node_opts){ .nodes = 2, .one_port = true, .version_max = way->version };
     o.client.lz4 = way->lz4;
+    o.client.retry_min_ms = 10; /* what is tried again is tried soon */
+    o.client.retry_max_ms = 50;
+    o.client.connect_timeout_ms = 500;
     rig_start(r, &o);
     cql_values_init(&row, 64);
     cql_put_i64(&row, 7);
