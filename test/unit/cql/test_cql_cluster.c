@@ -100,6 +100,12 @@ static void without_any_node_requests_are_refused_and_it_heals(void **state)
     rig_end(&r);
 }
 
+static bool second_is_ready(struct node_cluster *c, void *ctx)
+{
+    (void)ctx;
+    return node_counts(c, 1).ready > 0;
+}
+
 static void a_node_is_known_by_its_host_id(void **state)
 {
     (void)state;
@@ -109,9 +115,8 @@ static void a_node_is_known_by_its_host_id(void **state)
     rig_start(&r, &o);
     wait_up(&r, 3, 3);
     node_move(r.nodes, 1); /* another port: no new node */
+    assert_true(node_wait_for(r.nodes, second_is_ready, NULL, RIG_WAIT_MS));
     wait_up(&r, 3, 3);
-    struct node_counts before = node_counts(r.nodes, 1);
-    assert_true(before.ready > 0);
     uint64_t looks = rig_stats(&r).refreshes, lost = rig_stats(&r).lost;
     node_describe(r.nodes, 2, &(struct node_about){ .host = 77 }); /* a new one in its place */
     while (rig_stats(&r).refreshes < looks + 3)
