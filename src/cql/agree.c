@@ -20,20 +20,12 @@ static void agreement_end(struct cql_agreement *a, err why)
     free(a);
 }
 
-static const struct cql_node *node_of(const struct cql *c, const unsigned char *host_id)
-{
-    for (unsigned i = 0; i < c->nodes_count; i++)
-        if (c->nodes[i] != NULL && memcmp(c->nodes[i]->host_id, host_id, CQL_UUID_BYTES) == 0)
-            return c->nodes[i];
-    return NULL;
-}
-
 static bool node_counts(const struct cql *c, const struct cql_cell *host_id)
 {
     const unsigned char *id;
     if (!cql_get_uuid(host_id, &id))
         return false; /* it is joining */
-    const struct cql_node *n = node_of(c, id);
+    const struct cql_node *n = cql_node_of(c, id);
     if (n == NULL)
         return false;
     return cql_node_is_up(n) || (!n->told_down && n->retry_ms == 0);

@@ -51,7 +51,6 @@ static void on_poke(struct task *t)
     cql_requests_canceled(c);
 }
 
-/* Doubling, with full jitter over its upper half. */
 int64_t cql_backoff_ms(struct cql *c, int64_t *retry_ms)
 {
     const struct cql_opts *o = &c->opts;

@@ -126,8 +126,10 @@ static inline mono cql_now(const struct cql *c)
 
 /* cql.c */
 void cql_due_arm(struct cql *c); /* the timer of the first request that is due */
-void cql_flush_soon(struct cql *c, struct cql_node *n);
-void cql_ready_judge(struct cql *c);
+void cql_flush_soon(struct cql *c, struct cql_node *n); /* at the end of the loop's turn */
+void cql_ready_judge(struct cql *c); /* a node came up or went: tells when that changed ready */
+/* How long to wait before the next try: *retry_ms doubles between the options' bounds (0: the first
+ * try); the wait is random in its upper half. */
 int64_t cql_backoff_ms(struct cql *c, int64_t *retry_ms);
 struct cql_conn_opts cql_conn_opts_of(struct cql *c);
 
@@ -160,8 +162,12 @@ bool cql_node_is_up(const struct cql_node *n);
 struct cql_conn *cql_node_conn(struct cql_node *n, enum cql_class class);
 /* How many of the class may wait at a node. */
 unsigned cql_waiting_max(const struct cql *c, enum cql_class class);
+/* The node kept a request waiting too long: it is asked last for a while. */
 void cql_node_slow(struct cql_node *n, mono now);
 void cql_node_answered(struct cql_node *n, int64_t took_ns);
+void cql_node_serve(struct cql_node *n); /* sends what waits there, as far as there is room */
+/* NULL: there is none. */
+struct cql_node *cql_node_of(const struct cql *c, const unsigned char host_id[CQL_UUID_BYTES]);
 
 /* known.c: statements on nodes */
 struct cql_known *cql_known_of(struct cql_node *n, const struct cql_statement *st);
@@ -179,13 +185,13 @@ void cql_known_changed(struct cql *c, str keyspace, str table);
 
 /* plan.c */
 struct cql_keyspace *cql_keyspace_find(struct cql *c, const char *name); /* NULL: not told of */
-void cql_plan(struct cql *c, struct cql_request *q);
+void cql_plan(struct cql *c, struct cql_request *q); /* sets q->plan */
 /* NULL: it went, or speaks too old a version for this request. */
 struct cql_node *cql_plan_node(const struct cql_request *q, unsigned at);
 /* One that is up and too old; NULL: none. */
 const struct cql_node *cql_plan_misfit(const struct cql_request *q);
-void cql_latency_note(struct cql *c, int64_t took_ns);
-void cql_latency_age(struct cql *c);
+void cql_latency_note(struct cql *c, int64_t took_ns); /* of a read that was answered */
+void cql_latency_age(struct cql *c);                   /* each second: reckons p99_ns anew */
 
 /* check.c: sets what kind of request it is. ERR_BAD or ERR_LIMIT: the outcome's note says why */
 MUST_CHECK err cql_request_check(struct cql_request *q);
@@ -213,6 +219,5 @@ void cql_request_refused(struct cql_request *q, const struct cql_failure *f,
 void cql_requests_due(struct cql *c, mono now);
 void cql_requests_canceled(struct cql *c);
 void cql_requests_end(struct cql *c, err why);
-void cql_node_serve(struct cql_node *n); /* those that wait there */
 
 #endif

@@ -33,6 +33,14 @@ static unsigned waiting_all(const struct cql_node *n)
     return n->waiting_count[CQL_FOREGROUND] + n->waiting_count[CQL_BACKGROUND];
 }
 
+struct cql_node *cql_node_of(const struct cql *c, const unsigned char host_id[CQL_UUID_BYTES])
+{
+    for (unsigned i = 0; i < c->nodes_count; i++)
+        if (c->nodes[i] != NULL && memcmp(c->nodes[i]->host_id, host_id, CQL_UUID_BYTES) == 0)
+            return c->nodes[i];
+    return NULL;
+}
+
 struct cql_conn *cql_node_conn(struct cql_node *n, enum cql_class class)
 {
     const struct cql_opts *o = &n->client->opts;
@@ -49,7 +57,7 @@ struct cql_conn *cql_node_conn(struct cql_node *n, enum cql_class class)
     return best;
 }
 
-/* It kept somebody waiting too long: it is asked last for a while, longer each time. */
+/* Longer each time, until an answer comes after the while is over. */
 void cql_node_slow(struct cql_node *n, mono now)
 {
     if (n->slow_until.ns > now.ns)

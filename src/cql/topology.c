@@ -188,14 +188,6 @@ bool cql_told_keyspaces(struct cql *c, struct cql_rows *rows, struct err_note *n
 
 /* ---- nodes ---- */
 
-static struct cql_node *node_find(struct cql *c, const unsigned char *host_id)
-{
-    for (unsigned i = 0; i < c->nodes_count; i++)
-        if (c->nodes[i] != NULL && memcmp(c->nodes[i]->host_id, host_id, CQL_UUID_BYTES) == 0)
-            return c->nodes[i];
-    return NULL;
-}
-
 /* A node that no row told of so far, at this address. */
 static struct cql_node *node_replaced(struct cql *c, const struct told_node *t)
 {
@@ -242,7 +234,7 @@ static void nodes_apply(struct cql *c, struct cql_told *t)
         if (c->nodes[i] != NULL)
             c->nodes[i]->seen = false;
     for (unsigned i = 0; i < t->nodes_count; i++) {
-        struct cql_node *n = node_find(c, t->nodes[i].host_id);
+        struct cql_node *n = cql_node_of(c, t->nodes[i].host_id);
         t->nodes[i].taken = n != NULL;
         if (n != NULL)
             node_take(c, n, &t->nodes[i]);
