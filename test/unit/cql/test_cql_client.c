@@ -43,6 +43,15 @@ static void tables(struct rig *r)
     cql_values_fini(&rows);
 }
 
+static bool all_up(struct rig *r, void *ctx)
+{
+    struct cql_node_stats nodes[NODE_MAX];
+    unsigned count = cql_nodes(r->client, nodes, NODE_MAX), up = 0;
+    for (unsigned i = 0; i < count; i++)
+        up += nodes[i].up;
+    return up == *(unsigned *)ctx;
+}
+
 static void start(struct rig *r, unsigned nodes, void (*change)(struct rig_opts *o))
 {
     struct rig_opts o = usual;
@@ -52,6 +61,7 @@ static void start(struct rig *r, unsigned nodes, void (*change)(struct rig_opts 
         change(&o);
     rig_start(r, &o);
     tables(r);
+    rig_until(r, all_up, &nodes, "all nodes are up");
 }
 
 static void read_init(struct ask *a, struct rig *r, const char *key)
