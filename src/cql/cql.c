@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AGE_TICKS = 10, NAME_BYTES_MAX = 255 };
+enum { AGE_TICKS = 10, NAME_BYTES_MAX = 255, TIMES_MS_MAX = 24 * 3600 * 1000 };
 
 static bool due_less(const struct heap_node *a, const struct heap_node *b)
 {
@@ -225,6 +225,19 @@ static void defaults_set(struct cql_opts *o)
     default_64(&o->speculate_min_ms, 5);
 }
 
+static err times_check(const struct cql_opts *o, struct err_note *note)
+{
+    const int64_t times[] = { o->connect_timeout_ms, o->heartbeat_ms, o->answer_timeout_ms,
+                              o->retry_min_ms,       o->retry_max_ms, o->refresh_ms,
+                              o->speculate_min_ms };
+    for (unsigned i = 0; i < COUNT_OF(times); i++)
+        if (times[i] < 0 || times[i] > TIMES_MS_MAX)
+            return err_bad(note, "a time is negative, or more than %d ms", TIMES_MS_MAX);
+    if (o->retry_min_ms > o->retry_max_ms)
+        return err_bad(note, "retry_min_ms is above retry_max_ms");
+    return ERR_OK;
+}
+
 static err opts_check(const struct cql_opts *o, struct err_note *note)
 {
     char host[CQL_HOST_BYTES_MAX + 1], port[6];
@@ -232,8 +245,9 @@ static err opts_check(const struct cql_opts *o, struct err_note *note)
         return err_bad(note, "1 to %d contact points, not %u", CQL_CONTACT_POINTS_MAX,
                        o->contact_points_count);
     for (unsigned i = 0; i < o->contact_points_count; i++)
-        if (!cql_point_split(o->contact_points[i], host, port))
-            return err_bad(note, "contact point %s: not HOST or HOST:PORT", o->contact_points[i]);
+        if (o->contact_points[i] == NULL || !cql_point_split(o->contact_points[i], host, port))
+            return err_bad(note, "contact point %s: not HOST or HOST:PORT",
+                           o->contact_points[i] == NULL ? "(none)" : o->contact_points[i]);
     for (unsigned i = 0; i < o->mapped_count; i++)
         if (!cql_address_text_is_good(o->mapped[i].from) ||
             !cql_address_text_is_good(o->mapped[i].to))
@@ -246,8 +260,7 @@ static err opts_check(const struct cql_opts *o, struct err_note *note)
         return err_bad(note, "protocol version %d to %d", CQL_VERSION_MIN, CQL_VERSION_MAX);
     if (o->connections > CQL_CONNECTIONS_MAX)
         return err_bad(note, "at most %d connections to a node", CQL_CONNECTIONS_MAX);
-    if (o->inflight_max >= CQL_STREAMS_MAX || o->orphans_max >= CQL_STREAMS_MAX ||
-        o->inflight_max + o->orphans_max >= CQL_STREAMS_MAX)
+    if (o->inflight_max >= CQL_STREAMS_MAX || o->orphans_max >= CQL_STREAMS_MAX - o->inflight_max)
         return err_bad(note, "inflight_max and orphans_max together are below %d", CQL_STREAMS_MAX);
     if ((o->user == NULL) != (o->password == NULL))
         return err_bad(note, "a user and a password, or neither");
@@ -256,7 +269,7 @@ static err opts_check(const struct cql_opts *o, struct err_note *note)
         return err_bad(note, "a user and a password have at most %d bytes", NAME_BYTES_MAX);
     if (o->request_bytes_max > CQL_OUT_BYTES_MAX / 2)
         return err_bad(note, "request_bytes_max is at most %d", CQL_OUT_BYTES_MAX / 2);
-    return ERR_OK;
+    return times_check(o, note);
 }
 
 struct cql *cql_new(const struct cql_opts *opts, struct err_note *note)

@@ -44,9 +44,10 @@ struct loop;
 struct log;
 struct cql;
 
-/* Where a node can be reached, by where it says it can be: for port forwarding and tests. */
+/* Where a node can be reached, by where it says it can be: for port forwarding and tests. Contact
+ * points are not mapped. The first that fits counts. */
 struct cql_mapped {
-    const char *from, *to; /* "10.0.0.1:9042" or "10.0.0.1" */
+    const char *from, *to; /* "10.0.0.1:9042", "[::1]:9042"; without a port: any, which stays */
 };
 /* All strings are borrowed for the client's life. [] is the default where 0 is given. */
 struct cql_opts {
@@ -203,7 +204,7 @@ struct cql_node_stats {
     int64_t latency_ns; /* of late */
 };
 struct cql_stats {
-    unsigned version; /* of the protocol; 0: not known yet */
+    unsigned version; /* of the protocol, on the last control connection; 0: none yet */
     bool control;
     uint64_t requests[3]; /* by enum cql_way */
     uint64_t failed, refused, timeouts, retries, speculated, speculated_won, prepared,

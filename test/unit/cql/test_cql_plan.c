@@ -384,6 +384,64 @@ static void addresses_and_contact_points_are_judged(void **state)
     }
 }
 
+/* ---- options ---- */
+
+static void refused(const struct cql_opts *o, const char *word)
+{
+    struct err_note note = { .text = "" };
+    assert_null(cql_new(o, &note));
+    assert_non_null(strstr(note.text, word));
+}
+
+static void options_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    static const struct cql_mapped typo = { "host-1", "10.0.0.1" };
+    static char long_name[CQL_NAME_BYTES_MAX + 2];
+    memset(long_name, 'd', sizeof long_name - 1);
+    const struct cql_opts good = { .contact_points = { "a", "b:1" },
+                                   .contact_points_count = 2,
+                                   .local_dc = "dc1" };
+    struct cql_opts o = good;
+    o.contact_points_count = 0;
+    refused(&o, "contact points");
+    o.contact_points_count = CQL_CONTACT_POINTS_MAX + 1;
+    refused(&o, "contact points");
+    o.contact_points_count = 3; /* the third is NULL */
+    refused(&o, "contact point");
+    o = good;
+    o.contact_points[1] = "b:x";
+    refused(&o, "b:x");
+    o = good;
+    o.local_dc = NULL;
+    refused(&o, "data centre");
+    o.local_dc = long_name;
+    refused(&o, "data centre");
+    o = good;
+    o.mapped = &typo;
+    o.mapped_count = 1;
+    refused(&o, "host-1");
+    o = good;
+    o.version_max = 3;
+    refused(&o, "version");
+    o = good;
+    o.connections = CQL_CONNECTIONS_MAX + 1;
+    refused(&o, "connections");
+    o = good;
+    o.inflight_max = UINT32_MAX; /* the sum is small */
+    o.orphans_max = 2;
+    refused(&o, "inflight_max");
+    o = good;
+    o.user = "u";
+    refused(&o, "password");
+    o = good;
+    o.refresh_ms = -1;
+    refused(&o, "negative");
+    o = good;
+    o.retry_min_ms = 60000; /* above the default of retry_max_ms */
+    refused(&o, "retry_min_ms");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +455,7 @@ int main(void)
         cmocka_unit_test(tries_are_spread_within_their_bounds),
         cmocka_unit_test(addresses_are_mapped_however_they_are_written),
         cmocka_unit_test(addresses_and_contact_points_are_judged),
+        cmocka_unit_test(options_that_make_no_sense_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
