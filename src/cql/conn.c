@@ -78,7 +78,8 @@ void cql_conn_fail(struct cql_conn *c, enum cql_end end)
         return;
     cql_conn_enter(c);
     conn_finish(c);
-    c->opts.closed(c->opts.ctx, c, end, &c->why);
+    if (!c->disowned)
+        c->opts.closed(c->opts.ctx, c, end, &c->why);
     (void)cql_conn_leave(c);
 }
 
@@ -86,9 +87,12 @@ void cql_conn_close(struct cql_conn **cp)
 {
     struct cql_conn *c = *cp;
     *cp = NULL;
-    if (c == NULL || c->gone)
+    if (c == NULL)
         return;
     MAGIC_CHECK(c, CQL_CONN_MAGIC);
+    c->disowned = true;
+    if (c->gone)
+        return; /* its calls are being told of that just now */
     if (c->why.text[0] == '\0')
         err_note_set(&c->why, "the client closed the connection");
     cql_conn_enter(c);

@@ -32,11 +32,13 @@ struct cql_conn {
     bool framed;    /* version 5, behind the answer to STARTUP: segments */
     bool lz4;       /* agreed upon */
     bool open, gone;
+    bool disowned;    /* closed by its owner, who is not told of its end */
     bool wants_write; /* TLS reads only after it has written */
     bool asked_life;  /* OPTIONS is under way, to see whether the node still answers */
     unsigned inside;
     mono deadline; /* of the handshake */
     mono heard_at;
+    mono life_at; /* a sign of life is wanted since; older than heard_at: not now */
     /* out */
     struct buf staged, out, scratch;
     size_t out_from, begun;
@@ -70,6 +72,8 @@ bool cql_conn_write(struct cql_conn *c);
 /* What the socket has. May end it. */
 void cql_conn_read(struct cql_conn *c);
 
+/* Over a socket that connects, or is connected. Owner of fd: the connection. */
+struct cql_conn *cql_conn_over(int fd, const struct cql_conn_opts *o);
 /* Before the handshake's first answer: the socket can do what was waited for. May end it. */
 void cql_shake_go_on(struct cql_conn *c);
 

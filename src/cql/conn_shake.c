@@ -225,13 +225,16 @@ static int socket_open(const struct cql_conn_opts *o, struct err_note *note)
 
 struct cql_conn *cql_conn_open(const struct cql_conn_opts *o, struct err_note *note)
 {
+    int fd = socket_open(o, note);
+    return fd < 0 ? NULL : cql_conn_over(fd, o);
+}
+
+struct cql_conn *cql_conn_over(int fd, const struct cql_conn_opts *o)
+{
     INVARIANT(o->version >= CQL_VERSION_MIN);
     INVARIANT(o->version <= CQL_VERSION_MAX);
     INVARIANT(o->streams_max > 0);
     INVARIANT(o->streams_max + o->orphans_max + 1 <= CQL_STREAMS_MAX);
-    int fd = socket_open(o, note);
-    if (fd < 0)
-        return NULL;
     struct cql_conn *c = calloc(1, sizeof *c);
     INVARIANT(c != NULL);
     c->magic = CQL_CONN_MAGIC;
@@ -280,6 +283,24 @@ static void life_ask(struct cql_conn *c)
     cql_conn_flush(c);
 }
 
+/* The time without a sign counts from when it was asked for: a client that stood still itself has
+ * heard nothing either. */
+static void life_judge(struct cql_conn *c, mono now)
+{
+    const struct cql_conn_opts *o = &c->opts;
+    if (now.ns < mono_add_ms(c->heard_at, o->heartbeat_ms).ns)
+        return;
+    if (c->life_at.ns <= c->heard_at.ns)
+        c->life_at = now;
+    if (now.ns >= mono_add_ms(c->life_at, o->answer_timeout_ms).ns) {
+        err_note_set(&c->why, "nothing came for %lld ms",
+                     (long long)((now.ns - c->heard_at.ns) / NS_PER_MS));
+        cql_conn_fail(c, CQL_END_LOST);
+    } else if (!c->asked_life) {
+        life_ask(c);
+    }
+}
+
 void cql_conn_tick(struct cql_conn *c, mono now)
 {
     MAGIC_CHECK(c, CQL_CONN_MAGIC);
@@ -295,11 +316,7 @@ void cql_conn_tick(struct cql_conn *c, mono now)
     } else if (c->orphans > o->orphans_max) {
         err_note_set(&c->why, "%u requests that were given up are still unanswered", c->orphans);
         cql_conn_fail(c, CQL_END_LOST);
-    } else if (now.ns >= mono_add_ms(c->heard_at, o->heartbeat_ms + o->answer_timeout_ms).ns) {
-        err_note_set(&c->why, "nothing came for %lld ms",
-                     (long long)((now.ns - c->heard_at.ns) / NS_PER_MS));
-        cql_conn_fail(c, CQL_END_LOST);
-    } else if (!c->asked_life && now.ns >= mono_add_ms(c->heard_at, o->heartbeat_ms).ns) {
-        life_ask(c);
+    } else {
+        life_judge(c, now);
     }
 }

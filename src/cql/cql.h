@@ -88,7 +88,8 @@ struct cql_opts {
  * caller. Thread: the loop's, also before loop_run. */
 struct cql *cql_new(const struct cql_opts *opts, struct err_note *note);
 /* New requests are ERR_SHUTDOWN. Those under way go on until deadline, then they are too. stopped
- * is called once, when nothing is under way any more; then cql_free. */
+ * is called once, when nothing is under way any more and each done has returned; then cql_free.
+ * Nothing is started or canceled after stopped. */
 void cql_stop(struct cql *c, mono deadline, void (*stopped)(void *ctx), void *ctx);
 /* INVARIANT: stopped was called. */
 void cql_free(struct cql **cp);
@@ -125,9 +126,10 @@ enum cql_way {
 
 struct cql_body;
 struct cql_outcome {
-    err why; /* ERR_OK; ERR_LIMIT: refused, nothing was sent; ERR_UNAVAILABLE: no node, or too few
-                replicas; ERR_TIMEOUT; ERR_DENIED; ERR_CONFLICT: the schema is another one;
-                ERR_IO: the connection was lost; ERR_BAD; ERR_SHUTDOWN */
+    /* ERR_OK; ERR_LIMIT: refused, nothing was sent, or the answer was too large; ERR_UNAVAILABLE:
+     * no node, or too few replicas; ERR_TIMEOUT; ERR_DENIED; ERR_CONFLICT: the schema is another
+     * one; ERR_IO: the connection was lost; ERR_BAD; ERR_SHUTDOWN */
+    err why;
     bool unknown;                   /* a write failed, and may have happened or happen yet */
     int32_t code;                   /* enum cql_code of the server's error; -1: it is no server's */
     unsigned sent;                  /* how many times it went out, to any node */

@@ -340,6 +340,29 @@ static void a_full_connection_still_shows_its_life(void **state)
     rig_end(&r);
 }
 
+static void stand_still(struct rig *r, void *ctx)
+{
+    (void)ctx;
+    mono end = mono_add_ms(clock_mono(r->clock), 600);
+    while (clock_mono(r->clock).ns < end.ns)
+        ;
+}
+
+/* It did not listen: that is no silence of the nodes. */
+static void a_client_that_stood_still_keeps_its_connections(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct rig_opts o = usual;
+    o.client.heartbeat_ms = 150;
+    o.client.answer_timeout_ms = 250;
+    start(&r, &o);
+    rig_on_loop(&r, stand_still, NULL);
+    assert_int_equal(run_once(&r, READ), ERR_OK);
+    assert_int_equal(rig_stats(&r).lost, 0);
+    rig_end(&r);
+}
+
 /* ---- room ---- */
 
 static bool node_is_full(struct node_cluster *c, void *ctx)
@@ -496,6 +519,7 @@ int main(void)
         cmocka_unit_test(a_node_that_does_not_read_fills_up_to_a_limit),
         cmocka_unit_test(too_many_orphans_end_a_connection),
         cmocka_unit_test(a_full_connection_still_shows_its_life),
+        cmocka_unit_test(a_client_that_stood_still_keeps_its_connections),
         cmocka_unit_test(a_full_node_is_passed_over),
         cmocka_unit_test(the_background_takes_a_quarter),
         cmocka_unit_test(the_background_has_its_turn),
