@@ -185,7 +185,7 @@ void cql_known_changed(struct cql *c, str keyspace, str table);
 
 /* plan.c */
 struct cql_keyspace *cql_keyspace_find(struct cql *c, const char *name); /* NULL: not told of */
-void cql_plan(struct cql *c, struct cql_request *q); /* sets q->plan */
+void cql_plan(struct cql *c, struct cql_request *q);                     /* sets q->plan */
 /* NULL: it went, or speaks too old a version for this request. */
 struct cql_node *cql_plan_node(const struct cql_request *q, unsigned at);
 /* One that is up and too old; NULL: none. */

@@ -72,33 +72,35 @@ static unsigned hurt(struct rig *r, enum cql_opcode op, enum node_fault fault)
 static void a_read_survives_every_fault(void **state)
 {
     (void)state;
-    for (size_t w = 0; w < COUNT_OF(ways); w++)
+    for (size_t w = 0; w < COUNT_OF(ways); w++) {
+        struct rig r;
+        start(&r, &ways[w]);
         for (int fault = NODE_WHOLE; fault <= NODE_SEGMENT_DATA; fault++) {
-            struct rig r;
-            start(&r, &ways[w]);
             unsigned rule = hurt(&r, CQL_OP_EXECUTE, (enum node_fault)fault);
             read_once(&r);
             assert_int_equal(node_said(r.nodes, rule), 1);
             read_once(&r);
-            rig_end(&r);
         }
+        rig_end(&r);
+    }
 }
 
 static void a_preparation_survives_every_fault(void **state)
 {
     (void)state;
-    for (size_t w = 0; w < COUNT_OF(ways); w++)
+    for (size_t w = 0; w < COUNT_OF(ways); w++) {
+        struct rig r;
+        start(&r, &ways[w]);
         for (int fault = NODE_WHOLE; fault <= NODE_SEGMENT_DATA; fault++) {
-            struct rig r;
-            start(&r, &ways[w]);
             read_once(&r);
             node_forget(r.nodes, NODE_ANY);
             unsigned rule = hurt(&r, CQL_OP_PREPARE, (enum node_fault)fault);
             read_once(&r);
             assert_int_equal(node_said(r.nodes, rule), 1);
             read_once(&r);
-            rig_end(&r);
         }
+        rig_end(&r);
+    }
 }
 
 struct turn {
@@ -114,18 +116,19 @@ static bool ready_again(struct node_cluster *c, void *ctx)
 static void a_handshake_that_fails_is_tried_again(void **state)
 {
     (void)state;
-    for (size_t w = 0; w < COUNT_OF(ways); w++)
+    for (size_t w = 0; w < COUNT_OF(ways); w++) {
+        struct rig r;
+        start(&r, &ways[w]);
         for (int fault = NODE_WHOLE; fault <= NODE_DIRECTION; fault++) {
-            struct rig r;
-            start(&r, &ways[w]);
             struct node_match once = { .ops = BIT(CQL_OP_STARTUP), .times = 1 };
             struct node_action action = { .fault = (enum node_fault)fault, .stream = 999 };
             struct turn t = { .rule = node_say(r.nodes, 1, &once, &action) };
             node_cut(r.nodes, 1, 0, false);
             assert_true(node_wait_for(r.nodes, ready_again, &t, RIG_WAIT_MS));
             read_once(&r);
-            rig_end(&r);
         }
+        rig_end(&r);
+    }
 }
 
 int main(void)
