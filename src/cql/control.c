@@ -191,6 +191,7 @@ static void point_open(struct cql_point *p)
     o.room = point_room;
     o.ctx = p;
     p->tried = true;
+    p->again_at = mono_add_ms(cql_now(c), c->opts.retry_max_ms);
     p->conn = cql_conn_open(&o, &c->control.why);
     c->stats.connects += p->conn != NULL;
 }
@@ -322,7 +323,8 @@ static void lookup_start(struct cql *c)
     loop_job_start(c->opts.loop, &l->job);
 }
 
-/* Opens places of one kind as their time comes. False: none is being tried or left. */
+/* Opens places of one kind as their time comes; those that failed again after a while, for as long
+ * as others leave us waiting. False: none is being tried or left. */
 static bool points_open(struct cql *c, bool of_shunned, mono now)
 {
     struct cql_control *k = &c->control;
@@ -331,7 +333,8 @@ static bool points_open(struct cql *c, bool of_shunned, mono now)
         struct cql_point *p = &k->points[i];
         if (p->shunned != of_shunned)
             continue;
-        if (!p->tried && now.ns >= k->next_at.ns) {
+        bool again = p->tried && p->conn == NULL && now.ns >= p->again_at.ns;
+        if ((!p->tried || again) && now.ns >= k->next_at.ns) {
             point_open(p);
             if (c->nodes_count > 0)
                 k->next_at = mono_add_ms(now, NEXT_MS);

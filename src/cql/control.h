@@ -27,7 +27,8 @@ struct cql_point { /* a place where a node may be */
     char host[CQL_HOST_BYTES_MAX + 1];
     struct cql_conn *conn; /* while it is a candidate */
     bool tried;
-    bool shunned; /* tried behind the others */
+    bool shunned;  /* tried behind the others */
+    mono again_at; /* once it has failed */
 };
 enum { CQL_POINTS_MAX = 64, CQL_STEADY_MS = 1000 };
 struct cql_lookup; /* control.c */
