@@ -131,8 +131,13 @@ bool cql_conn_write(struct cql_conn *c)
             cql_conn_fail(c, CQL_END_LOST);
             return false;
         }
-        if (n < 0)
+        if (n < 0) {
+            c->blocked = true;
             break; /* readable or writable: the watch asks for both while bytes are unsent */
+        }
+        if (c->blocked) /* the node takes what lay before its door: it lives */
+            c->heard_at = clock_mono(c->opts.clock);
+        c->blocked = false;
         c->out_from += (size_t)n;
         c->sent_bytes += (uint64_t)n;
     }

@@ -36,6 +36,7 @@ struct cql_conn {
     bool wants_write; /* TLS reads only after it has written */
     bool asked_life;  /* OPTIONS is under way, to see whether the node still answers */
     unsigned inside;
+    bool blocked;  /* the socket took no more */
     mono deadline; /* of the handshake */
     mono heard_at;
     mono life_at; /* a sign of life is wanted since; older than heard_at: not now */

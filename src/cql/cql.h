@@ -16,10 +16,11 @@
  * same write. A conditional write (IF ...) must not: the server takes the ballot's. Both are
  * ERR_BAD otherwise. lint.h tells which statement is which.
  *   Limits. A connection has inflight_max requests under way, a node waiting_max that wait. One
- * more is ERR_LIMIT at once. Requests of the class CQL_BACKGROUND take a quarter of that at most.
+ * more is ERR_LIMIT at once. Requests of the class CQL_BACKGROUND take a quarter of that, and at
+ * least one.
  * Sources: the protocol's specifications; the manuals of the Java driver for retries and
- * speculation; docs/cql.md tells how to use it, example/cql.c is a program.
- * Thread: loop, unless said. */
+ * speculation; docs/cql.md tells how to use it, example/cql.c is a program. Thread: loop, unless
+ * said. */
 #ifndef CQL_CQL_H
 #define CQL_CQL_H
 

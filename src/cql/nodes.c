@@ -23,9 +23,16 @@ bool cql_node_is_up(const struct cql_node *n)
     return n->open > 0;
 }
 
+/* The background's part of a limit: a quarter, and at least one. */
+static unsigned background_part(unsigned all)
+{
+    return all < 4 ? 1 : all / 4;
+}
+
 unsigned cql_waiting_max(const struct cql *c, enum cql_class class)
 {
-    return class == CQL_BACKGROUND ? 1 + c->opts.waiting_max / 4 : c->opts.waiting_max;
+    unsigned all = c->opts.waiting_max;
+    return class == CQL_BACKGROUND ? background_part(all) : all;
 }
 
 static unsigned waiting_all(const struct cql_node *n)
@@ -45,7 +52,7 @@ struct cql_conn *cql_node_conn(struct cql_node *n, enum cql_class class)
 {
     const struct cql_opts *o = &n->client->opts;
     if (class == CQL_BACKGROUND &&
-        n->in_flight[CQL_BACKGROUND] >= 1 + o->inflight_max * o->connections / 4)
+        n->in_flight[CQL_BACKGROUND] >= background_part(o->inflight_max * o->connections))
         return NULL;
     struct cql_conn *best = NULL;
     for (unsigned i = 0; i < o->connections; i++) {

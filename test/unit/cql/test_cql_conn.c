@@ -406,14 +406,14 @@ static void a_full_node_is_passed_over(void **state)
 static void the_background_takes_a_quarter(void **state)
 {
     (void)state;
-    enum { SENT = 3, WAIT = 3, ASKS = SENT + WAIT + 1 };
+    enum { SENT = 2, WAIT = 2, ASKS = SENT + WAIT + 1 };
     static const struct node_match reads = { .ops = BIT(CQL_OP_EXECUTE), .text = "SELECT" };
     struct rig r;
     struct ask asks[ASKS];
     struct rig_opts o = usual;
     o.nodes.nodes = 1;
     o.client.connections = 1;
-    o.client.inflight_max = 8; /* 1 + 8 / 4 */
+    o.client.inflight_max = 8;
     o.client.waiting_max = 8;
     start(&r, &o);
     assert_int_equal(run_once(&r, READ), ERR_OK);
