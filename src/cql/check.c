@@ -79,13 +79,14 @@ static err check_text(struct cql_request *q)
     if (why != ERR_OK)
         return why;
     q->idempotent = lint.kind == CQL_KIND_SELECT && !lint.repeats_differ;
+    q->schema = lint.kind == CQL_KIND_SCHEMA;
     return check_one(q, &lint, q->values, &bytes);
 }
 
 err cql_request_check(struct cql_request *q)
 {
     const struct cql_params *p = &q->params;
-    q->write = false;
+    q->write = q->schema = false;
     q->idempotent = true;
     err why = q->way == CQL_WAY_TEXT ? check_text(q) : check_parts(q);
     if (why != ERR_OK)

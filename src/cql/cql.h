@@ -186,7 +186,7 @@ struct cql_request {
     struct cql_try tries[CQL_TRIES];
     uint16_t plan[CQL_PLAN_MAX]; /* nodes by place, in the order in which they are tried */
     unsigned plan_count, plan_at, retries, prepares;
-    bool active, canceled, write, idempotent;
+    bool active, canceled, write, idempotent, schema;
 };
 /* INVARIANT: not under way. done is called once, after this has returned. Thread: any. */
 void cql_start(struct cql *c, struct cql_request *q);
@@ -195,7 +195,8 @@ void cql_start(struct cql *c, struct cql_request *q);
 void cql_cancel(struct cql_request *q);
 
 /* Waits until all nodes that are up have one schema, as after CREATE: asks every 200 ms. done is
- * called once, after this has returned: ERR_OK, ERR_TIMEOUT, or ERR_SHUTDOWN (cql_stop). */
+ * called once, after this has returned: ERR_OK, ERR_TIMEOUT, or ERR_SHUTDOWN (cql_stop). A change
+ * sent as CQL_WAY_TEXT goes to the node that is asked here, as long as it can be had. */
 void cql_agree(struct cql *c, mono deadline, void (*done)(void *ctx, err why), void *ctx);
 
 /* ---- looks ---- */

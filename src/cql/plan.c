@@ -1,9 +1,10 @@
 /* plan.c - which nodes a request is sent to, in which order; and how long reads take of late.
  *
- * The order: replicas of the partition in the local data centre; the other nodes of the data
- * centre; remote nodes, when they are allowed. Each of these groups is shuffled, so that the load
- * of a node that is down falls on all others alike; then its slow nodes come last. Only nodes with
- * an open connection count. A plan has at most CQL_PLAN_MAX nodes. */
+ * The order: for a change of the schema, the node of the control connection; replicas of the
+ * partition in the local data centre; the other nodes of the data centre; remote nodes, when they
+ * are allowed. Each of these groups is shuffled, so that the load of a node that is down falls on
+ * all others alike; then its slow nodes come last. Only nodes with an open connection count. A plan
+ * has at most CQL_PLAN_MAX nodes. */
 #include "cql/cql_impl.h"
 
 #include <string.h>
@@ -143,14 +144,30 @@ static void plan_others(struct cql *c, struct cql_request *q, bool local)
     plan_order(c, q, from);
 }
 
+/* The node of the control connection knows the schema that it has made, while others still tell of
+ * the one before: an agreement asked there is not about an older schema. */
+static void plan_control_node(struct cql *c, struct cql_request *q)
+{
+    const struct cql_control *k = &c->control;
+    for (unsigned i = 0; k->state == CQL_CONTROL_UP && i < c->nodes_count; i++) {
+        const struct cql_node *n = c->nodes[i];
+        if (n != NULL && n->address_bytes == k->address_bytes &&
+            memcmp(&n->address, &k->address, k->address_bytes) == 0)
+            plan_add(c, q, i);
+    }
+}
+
 void cql_plan(struct cql *c, struct cql_request *q)
 {
     unsigned count;
     const uint16_t *replicas = plan_replicas(c, q, &count);
     q->plan_count = q->plan_at = 0;
+    if (q->schema)
+        plan_control_node(c, q);
     for (unsigned i = 0; i < count; i++)
         plan_add(c, q, c->ring_places[replicas[i]]);
-    plan_order(c, q, 0);
+    if (!q->schema)
+        plan_order(c, q, 0);
     plan_others(c, q, true);
     if (c->opts.remote_dcs)
         plan_others(c, q, false);

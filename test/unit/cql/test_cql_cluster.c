@@ -336,6 +336,28 @@ static void rows_of_nodes_that_make_no_sense_are_passed_over(void **state)
     rig_end(&r);
 }
 
+static void the_schema_is_changed_where_agreement_is_asked(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct rig_opts o = three();
+    static const struct node_match creates = { .ops = BIT(CQL_OP_QUERY), .text = "CREATE" };
+    rig_start(&r, &o);
+    wait_up(&r, 3, 3);
+    for (unsigned i = 0; i < 10; i++) {
+        struct ask a;
+        struct node_request got;
+        ask_init(&a, &r, READ);
+        a.request.way = CQL_WAY_TEXT;
+        a.request.text = STR("CREATE TABLE ks.n (k text PRIMARY KEY)");
+        assert_int_equal(ask_run(&a), ERR_OK);
+        ask_fini(&a);
+        assert_true(node_request(r.nodes, NODE_ANY, &creates, i, &got));
+        assert_int_equal(node_counts(r.nodes, (int)got.node).registered, 1);
+    }
+    rig_end(&r);
+}
+
 struct agreed {
     struct rig *rig;
     err why;
@@ -405,6 +427,7 @@ int main(void)
         cmocka_unit_test(contact_points_that_hang_hold_up_nothing),
         cmocka_unit_test(a_half_open_connection_is_found),
         cmocka_unit_test(rows_of_nodes_that_make_no_sense_are_passed_over),
+        cmocka_unit_test(the_schema_is_changed_where_agreement_is_asked),
         cmocka_unit_test(a_schema_is_waited_for_without_nodes_that_are_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
