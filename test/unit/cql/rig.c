@@ -216,6 +216,40 @@ void rig_until(struct rig *r, bool (*look)(struct rig *r, void *ctx), void *ctx,
             fail_msg("not within %d ms: %s", RIG_WAIT_MS, what);
 }
 
+struct wanted {
+    unsigned up, nodes;
+};
+
+static bool cluster_is(struct rig *r, void *ctx)
+{
+    const struct wanted *w = ctx;
+    struct cql_node_stats nodes[NODE_MAX];
+    unsigned count = cql_nodes(r->client, nodes, NODE_MAX), up = 0;
+    for (unsigned i = 0; i < count && i < NODE_MAX; i++)
+        up += nodes[i].up;
+    return up == w->up && (w->nodes == 0 || count == w->nodes);
+}
+
+void rig_wait_up(struct rig *r, unsigned up, unsigned nodes)
+{
+    struct wanted w = { .up = up, .nodes = nodes };
+    rig_until(r, cluster_is, &w, "so many nodes are up");
+}
+
+static bool cluster_was_looked_at(struct rig *r, void *ctx)
+{
+    const uint64_t *looks = ctx;
+    struct cql_stats s;
+    cql_stats(r->client, &s);
+    return s.refreshes >= *looks;
+}
+
+void rig_wait_looks(struct rig *r, unsigned more)
+{
+    uint64_t looks = rig_stats(r).refreshes + more;
+    rig_until(r, cluster_was_looked_at, &looks, "the cluster was looked at again");
+}
+
 /* ---- requests ---- */
 
 static void ask_done(struct cql_request *q)

@@ -68,6 +68,10 @@ void rig_on_loop(struct rig *r, void (*fn)(struct rig *r, void *ctx), void *ctx)
 struct cql_stats rig_stats(struct rig *r);
 /* Waits until look is true, asked again and again on the loop's thread. */
 void rig_until(struct rig *r, bool (*look)(struct rig *r, void *ctx), void *ctx, const char *what);
+/* Until so many nodes are up, and so many are known (0: however many). */
+void rig_wait_up(struct rig *r, unsigned up, unsigned nodes);
+/* Until the client has read the whole cluster so many times more. */
+void rig_wait_looks(struct rig *r, unsigned more);
 /* Its cells are of one row: the first column of the first row, as bigint. */
 int64_t ask_i64(struct ask *a);
 

@@ -19,26 +19,6 @@ static struct rig_opts three(void)
     };
 }
 
-struct wanted {
-    unsigned up, nodes, slow;
-};
-
-static bool cluster_is(struct rig *r, void *ctx)
-{
-    const struct wanted *w = ctx;
-    struct cql_node_stats nodes[NODE_MAX];
-    unsigned count = cql_nodes(r->client, nodes, NODE_MAX), up = 0;
-    for (unsigned i = 0; i < count; i++)
-        up += nodes[i].up;
-    return up == w->up && (w->nodes == 0 || count == w->nodes);
-}
-
-static void wait_up(struct rig *r, unsigned up, unsigned nodes)
-{
-    struct wanted w = { .up = up, .nodes = nodes };
-    rig_until(r, cluster_is, &w, "so many nodes are up");
-}
-
 static err read_once(struct rig *r)
 {
     struct ask a;
@@ -55,14 +35,14 @@ static void a_node_that_went_is_left_out_and_taken_back(void **state)
     struct rig r;
     struct rig_opts o = three();
     rig_start(&r, &o);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     for (unsigned n = 0; n < 3; n++) {
         node_down(r.nodes, n);
-        wait_up(&r, 2, 3);
+        rig_wait_up(&r, 2, 3);
         for (unsigned i = 0; i < 10; i++)
             assert_int_equal(read_once(&r), ERR_OK);
         node_up(r.nodes, n);
-        wait_up(&r, 3, 3);
+        rig_wait_up(&r, 3, 3);
     }
     rig_end(&r);
 }
@@ -84,7 +64,7 @@ static void without_any_node_requests_are_refused_and_it_heals(void **state)
     struct rig r;
     struct rig_opts o = three();
     rig_start(&r, &o);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     for (unsigned n = 0; n < 3; n++)
         node_down(r.nodes, n);
     rig_until(&r, not_ready, NULL, "it is not ready");
@@ -113,15 +93,15 @@ static void a_node_is_known_by_its_host_id(void **state)
     struct rig_opts o = three();
     o.client.refresh_ms = 200;
     rig_start(&r, &o);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     node_move(r.nodes, 1); /* another port: no new node */
     assert_true(node_wait_for(r.nodes, second_is_ready, NULL, RIG_WAIT_MS));
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     uint64_t looks = rig_stats(&r).refreshes, lost = rig_stats(&r).lost;
     node_describe(r.nodes, 2, &(struct node_about){ .host = 77 }); /* a new one in its place */
     while (rig_stats(&r).refreshes < looks + 3)
         ;
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     assert_int_equal(rig_stats(&r).lost, lost); /* the connections lead to the new one */
     rig_end(&r);
 }
@@ -142,15 +122,15 @@ static void an_event_brings_a_new_node(void **state)
     o.not_ready = true;
     rig_start(&r, &o);
     rig_until(&r, is_ready, NULL, "it is ready");
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     node_describe(r.nodes, 2, &(struct node_about){ .presence = NODE_ABSENT });
     node_down(r.nodes, 2);
     event_told(&r, "REMOVED_NODE", 2);
-    wait_up(&r, 2, 2);
+    rig_wait_up(&r, 2, 2);
     node_describe(r.nodes, 2, &(struct node_about){ .presence = NODE_PRESENT });
     node_up(r.nodes, 2);
     event_told(&r, "NEW_NODE", 2);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     rig_end(&r);
 }
 
@@ -164,7 +144,7 @@ static void each_node_is_spoken_to_in_its_version(void **state)
     rig_start(&r, &o);
     node_version_max(r.nodes, 1, 4);
     node_cut(r.nodes, 1, 0, false);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     for (unsigned i = 0; i < 30; i++)
         assert_int_equal(read_once(&r), ERR_OK);
     struct node_request got;
@@ -185,7 +165,7 @@ static void an_old_cluster_without_peers_v2_is_read(void **state)
     o.nodes.no_peers_v2 = true;
     o.nodes.release = "3.11.19";
     rig_start(&r, &o);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     assert_int_equal(rig_stats(&r).version, 4);
     assert_int_equal(read_once(&r), ERR_OK);
     rig_end(&r);
@@ -199,7 +179,7 @@ static void only_the_local_data_centre_is_asked(void **state)
     o.nodes.nodes = 4;
     o.nodes.dcs = 2;
     rig_start(&r, &o);
-    wait_up(&r, 2, 4);
+    rig_wait_up(&r, 2, 4);
     for (unsigned i = 0; i < 20; i++)
         assert_int_equal(read_once(&r), ERR_OK);
     const struct node_match executes = { .ops = BIT(CQL_OP_EXECUTE) };
@@ -207,7 +187,7 @@ static void only_the_local_data_centre_is_asked(void **state)
     assert_int_equal(local, 20);
     node_down(r.nodes, 0);
     node_down(r.nodes, 2);
-    wait_up(&r, 0, 4);
+    rig_wait_up(&r, 0, 4);
     assert_int_equal(read_once(&r), ERR_UNAVAILABLE);
     rig_end(&r);
 }
@@ -221,10 +201,10 @@ static void a_remote_data_centre_helps_where_it_may(void **state)
     o.nodes.dcs = 2;
     o.client.remote_dcs = true;
     rig_start(&r, &o);
-    wait_up(&r, 4, 4);
+    rig_wait_up(&r, 4, 4);
     node_down(r.nodes, 0);
     node_down(r.nodes, 2);
-    wait_up(&r, 2, 4);
+    rig_wait_up(&r, 2, 4);
     assert_int_equal(read_once(&r), ERR_OK);
     rig_end(&r);
 }
@@ -295,10 +275,10 @@ static void contact_points_that_hang_hold_up_nothing(void **state)
     rig_start(&r, &o);
     node_freeze(r.nodes, 0);
     node_cut(r.nodes, NODE_ANY, 0, true);
-    wait_up(&r, 2, 3);
+    rig_wait_up(&r, 2, 3);
     assert_int_equal(read_once(&r), ERR_OK);
     node_thaw(r.nodes, 0);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     rig_end(&r);
 }
 
@@ -310,12 +290,12 @@ static void a_half_open_connection_is_found(void **state)
     o.client.heartbeat_ms = 200;
     o.client.answer_timeout_ms = 300;
     rig_start(&r, &o);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     node_freeze(r.nodes, 1);
-    wait_up(&r, 2, 3);
+    rig_wait_up(&r, 2, 3);
     assert_int_equal(read_once(&r), ERR_OK);
     node_thaw(r.nodes, 1);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     rig_end(&r);
 }
 
@@ -326,13 +306,13 @@ static void rows_of_nodes_that_make_no_sense_are_passed_over(void **state)
     struct rig_opts o = three();
     o.client.refresh_ms = 100;
     rig_start(&r, &o);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     node_describe(r.nodes, 1, &(struct node_about){ .nulls = "host_id, tokens, native_address" });
     uint64_t looks = rig_stats(&r).refreshes;
     while (rig_stats(&r).refreshes < looks + 3)
         ;
     assert_int_equal(read_once(&r), ERR_OK);
-    wait_up(&r, 3, 3); /* connected is known, whatever is told */
+    rig_wait_up(&r, 3, 3); /* connected is known, whatever is told */
     rig_end(&r);
 }
 
@@ -343,7 +323,7 @@ static void the_schema_is_changed_where_agreement_is_asked(void **state)
     struct rig_opts o = three();
     static const struct node_match creates = { .ops = BIT(CQL_OP_QUERY), .text = "CREATE" };
     rig_start(&r, &o);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     for (unsigned i = 0; i < 10; i++) {
         struct ask a;
         struct node_request got;
@@ -390,7 +370,7 @@ static void a_schema_is_waited_for_without_nodes_that_are_down(void **state)
     struct rig r;
     struct rig_opts o = three();
     rig_start(&r, &o);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     struct agreed a = { .over = false };
     rig_on_loop(&r, agree_ask, &a);
     rig_until(&r, agree_over, &a, "one schema");
@@ -403,7 +383,7 @@ static void a_schema_is_waited_for_without_nodes_that_are_down(void **state)
     assert_int_equal(a.why, ERR_TIMEOUT);
 
     node_down(r.nodes, 1);
-    wait_up(&r, 2, 3);
+    rig_wait_up(&r, 2, 3);
     a = (struct agreed){ .over = false };
     rig_on_loop(&r, agree_ask, &a);
     rig_until(&r, agree_over, &a, "one schema without it");

@@ -62,25 +62,6 @@ static struct rig_opts three(void)
     };
 }
 
-static unsigned nodes_up(struct rig *r)
-{
-    struct cql_node_stats nodes[NODES_SEEN_MAX];
-    unsigned count = cql_nodes(r->client, nodes, NODES_SEEN_MAX), up = 0;
-    for (unsigned i = 0; i < count && i < NODES_SEEN_MAX; i++)
-        up += nodes[i].up;
-    return up;
-}
-
-static bool so_many_up(struct rig *r, void *ctx)
-{
-    return nodes_up(r) == *(unsigned *)ctx;
-}
-
-static void wait_up(struct rig *r, unsigned up)
-{
-    rig_until(r, so_many_up, &up, "so many nodes are up");
-}
-
 static bool so_many_connections(struct rig *r, void *ctx)
 {
     struct cql_node_stats nodes[NODES_SEEN_MAX];
@@ -105,20 +86,6 @@ static bool has_control(struct rig *r, void *ctx)
 static void wait_control(struct rig *r, bool on)
 {
     rig_until(r, has_control, &on, "the control connection");
-}
-
-static bool looked(struct rig *r, void *ctx)
-{
-    const uint64_t *looks = ctx;
-    struct cql_stats s;
-    cql_stats(r->client, &s);
-    return s.refreshes >= *looks;
-}
-
-static void wait_looks(struct rig *r, unsigned more)
-{
-    uint64_t looks = rig_stats(r).refreshes + more;
-    rig_until(r, looked, &looks, "the cluster was looked at again");
 }
 
 /* How many connections the client begins in that time. */
@@ -169,7 +136,7 @@ static void looks_that_fail_make_no_storm(void **state)
         node_cut(r.nodes, NODE_ANY, 0, false);
         assert_in_range(connects_in(&r, WINDOW_MS), 2, 20); /* it was 45 */
         node_unsay(r.nodes, 0);
-        wait_up(&r, 3);
+        rig_wait_up(&r, 3, 0);
         assert_int_equal(read_once(&r), ERR_OK);
         rig_end(&r);
     }
@@ -185,15 +152,15 @@ static void a_question_never_answered_is_given_up(void **state)
         once.times = 1;
         o.client.answer_timeout_ms = 200;
         rig_start(&r, &o);
-        wait_up(&r, 3);
+        rig_wait_up(&r, 3, 0);
         unsigned rule =
             node_say(r.nodes, NODE_ANY, &once, &(struct node_action){ .act = NODE_SWALLOW });
         if (i == 0)
             node_cut(r.nodes, NODE_ANY, 0, false);
         while (node_said(r.nodes, rule) == 0)
             ;
-        wait_looks(&r, 2);
-        wait_up(&r, 3);
+        rig_wait_looks(&r, 2);
+        rig_wait_up(&r, 3, 0);
         rig_end(&r);
     }
 }
@@ -210,7 +177,7 @@ static void a_contact_point_that_cannot_tell_gives_way_to_others(void **state)
     node_say(r.nodes, 2, &(struct node_match){ .ops = BIT(CQL_OP_OPTIONS) },
              &(struct node_action){ .delay_ms = 150 });
     node_cut(r.nodes, NODE_ANY, 0, false);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     rig_end(&r);
 }
 
@@ -223,12 +190,12 @@ static void names_that_hang_hold_up_no_addresses(void **state)
     o.client.contact_points[0] = "hangs.test:9042";
     o.client.contact_points_count = 1;
     rig_start(&r, &o);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     for (unsigned i = 0; i < 3; i++) { /* with nodes that are known, too */
         node_cut(r.nodes, NODE_ANY, 0, true);
-        wait_up(&r, 3);
+        rig_wait_up(&r, 3, 0);
         wait_control(&r, true);
-        wait_looks(&r, 1);
+        rig_wait_looks(&r, 1);
     }
     assert_int_equal(read_once(&r), ERR_OK);
     rig_stop(&r, 1000);
@@ -296,7 +263,7 @@ static void the_version_told_is_that_of_the_control_connection(void **state)
         node_say(r.nodes, 0, &(struct node_match){ .ops = BIT(CQL_OP_STARTUP) },
                  &(struct node_action){ .delay_ms = 200 });
         node_cut(r.nodes, NODE_ANY, 0, false);
-        wait_up(&r, 3);
+        rig_wait_up(&r, 3, 0);
         rig_on_loop(&r, version_get, versions);
         if (versions[1] != 0)
             assert_int_equal(versions[0], versions[1]);
@@ -324,7 +291,7 @@ static void nodes_that_refuse_every_version_are_taken_when_they_do_not(void **st
     ask_fini(&a);
     for (unsigned i = 0; i < 3; i++)
         node_version_max(r.nodes, i, 5);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     for (unsigned i = 0; i < 40; i++)
         assert_int_equal(read_once(&r), ERR_OK);
     const struct node_match executes = { .ops = BIT(CQL_OP_EXECUTE) };
@@ -344,13 +311,13 @@ static void a_node_that_begins_anew_may_speak_a_newer_version(void **state)
     struct node_request got;
     o.nodes.version_max = 4;
     rig_start(&r, &o);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     for (unsigned i = 0; i < 3; i++)
         node_version_max(r.nodes, i, 5); /* with the release that it had */
     node_down(r.nodes, 1);
-    wait_up(&r, 2);
+    rig_wait_up(&r, 2, 0);
     node_up(r.nodes, 1);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     node_clear(r.nodes);
     for (unsigned i = 0; i < 40; i++)
         assert_int_equal(read_once(&r), ERR_OK);
@@ -366,10 +333,10 @@ static void a_release_told_late_changes_no_version(void **state)
     struct rig r;
     struct rig_opts o = three();
     rig_start(&r, &o);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     for (unsigned i = 0; i < 3; i++)
         node_describe(r.nodes, i, &(struct node_about){ .release = "5.0.10" });
-    wait_looks(&r, 3);
+    rig_wait_looks(&r, 3);
     struct ask a;
     ask_init(&a, &r, READ);
     cql_put_bytes(&a.values, STR("k"));
@@ -389,14 +356,14 @@ static void a_node_that_closes_behind_the_handshake_is_tried_ever_more_rarely(vo
     o.client.retry_min_ms = 50;
     o.client.retry_max_ms = 2000;
     rig_start(&r, &o);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     node_say(r.nodes, 1, &(struct node_match){ .ops = BIT(CQL_OP_STARTUP) },
              &(struct node_action){ .fault = NODE_CUT_AFTER });
     node_cut(r.nodes, 1, 0, false);
     assert_in_range(connects_in(&r, WINDOW_MS), 2, 10); /* it was 15 */
     assert_int_equal(read_once(&r), ERR_OK);
     node_unsay(r.nodes, 0);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     rig_end(&r);
 }
 
@@ -441,7 +408,7 @@ static void connections_that_end_together_are_one_failure(void **state)
     rig_start(&r, &o);
     wait_connections(&r, 24);
     node_cut(r.nodes, NODE_ANY, 0, false);
-    wait_up(&r, 3); /* it took 12 s and more */
+    rig_wait_up(&r, 3, 0); /* it took 12 s and more */
     wait_connections(&r, 24);
     rig_end(&r);
 }
@@ -454,15 +421,15 @@ static void what_a_node_failed_by_is_told(void **state)
     o.nodes.dcs = 2;
     o.nodes.nodes = 2;
     rig_start(&r, &o);
-    wait_up(&r, 1);
+    rig_wait_up(&r, 1, 0);
     node_say(r.nodes, 0, &(struct node_match){ .ops = BIT(CQL_OP_STARTUP) },
              &(struct node_action){
                  .act = NODE_ERROR,
                  .error = { .code = CQL_OVERLOADED, .message = STR_INIT("too many clients") } });
     node_cut(r.nodes, 0, 0, false);
-    wait_up(&r, 0);
+    rig_wait_up(&r, 0, 0);
     wait_control(&r, true); /* at the other data centre */
-    wait_looks(&r, 3);
+    rig_wait_looks(&r, 3);
     struct ask a;
     ask_init(&a, &r, READ);
     cql_put_bytes(&a.values, STR("k"));
@@ -482,7 +449,7 @@ static void ten_thousand_events_cost_a_look_a_second(void **state)
     struct rig_opts o = three();
     o.client.refresh_ms = 60000;
     rig_start(&r, &o);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     mono began = clock_mono(r.clock);
     uint64_t looks = rig_stats(&r).refreshes;
     const struct cql_event schema = { .kind = CQL_EVENT_SCHEMA,
@@ -504,7 +471,7 @@ static void ten_thousand_events_cost_a_look_a_second(void **state)
             node_event(r.nodes, NODE_ANY, &odd[k]);
     }
     assert_int_equal(read_once(&r), ERR_OK);
-    wait_looks(&r, 1);
+    rig_wait_looks(&r, 1);
     int64_t seconds = (clock_mono(r.clock).ns - began.ns) / NS_PER_S;
     assert_in_range(rig_stats(&r).refreshes - looks, 1, (uint64_t)seconds + 2);
     assert_int_equal(rig_stats(&r).lost, 0);
@@ -517,9 +484,9 @@ static void events_of_a_node_put_off_no_try(void **state)
     struct rig r;
     struct rig_opts o = three();
     rig_start(&r, &o);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     node_down(r.nodes, 1);
-    wait_up(&r, 2);
+    rig_wait_up(&r, 2, 0);
     wait_control(&r, true);
     node_up(r.nodes, 1);
     unsigned all = 3;
@@ -532,7 +499,7 @@ static void events_of_a_node_put_off_no_try(void **state)
         struct node_counts n = node_counts(r.nodes, 1);
         up = n.ready > 0;
     }
-    rig_until(&r, so_many_up, &all, "it is up");
+    rig_wait_up(&r, all, 0);
     rig_end(&r);
 }
 
@@ -550,7 +517,7 @@ static void an_answer_under_way_survives_a_change_of_its_table(void **state)
                                                       .markers = "k text",
                                                       .columns = "v bigint",
                                                       .rows = &row });
-    wait_up(&r, 1);
+    rig_wait_up(&r, 1, 0);
     assert_int_equal(read_once(&r), ERR_OK);
     unsigned rule = node_say(r.nodes, 0, &(struct node_match){ .ops = BIT(CQL_OP_EXECUTE) },
                              &(struct node_action){ .held = true });
@@ -566,7 +533,7 @@ static void an_answer_under_way_survives_a_change_of_its_table(void **state)
                                                    .keyspace = STR_INIT("ks") } };
     assert_int_equal(node_event(r.nodes, 0, &changed), 1);
     (void)rig_stats(&r);
-    wait_looks(&r, 2); /* the event came before their answers */
+    rig_wait_looks(&r, 2); /* the event came before their answers */
     node_release(r.nodes, rule);
     ask_wait(&a);
     assert_int_equal(a.request.out.why, ERR_OK);
@@ -625,7 +592,7 @@ static void a_schema_question_never_answered_is_asked_again(void **state)
         o.client.answer_timeout_ms = 300;
         o.client.refresh_ms = 60000;
         rig_start(&r, &o);
-        wait_up(&r, 3);
+        rig_wait_up(&r, 3, 0);
         wait_control(&r, true);
         node_say(r.nodes, NODE_ANY, &schema_questions[i],
                  &(struct node_action){ .act = NODE_SWALLOW });
@@ -654,7 +621,7 @@ static void a_connection_lost_while_it_is_asked_is_not_waited_for(void **state)
     struct rig_opts o = three();
     o.client.refresh_ms = 60000;
     rig_start(&r, &o);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     wait_control(&r, true);
     struct agreed a = { .deadline = mono_add_ms(clock_mono(r.clock), 10000) };
     rig_on_loop(&r, reset_and_be_late, &a);
@@ -671,14 +638,14 @@ static void a_schema_is_waited_for_while_the_control_connection_moves(void **sta
     struct agreed a;
     o.nodes.nodes = 4; /* the last one is of another data centre */
     rig_start(&r, &o);
-    wait_up(&r, 4);
+    rig_wait_up(&r, 4, 0);
     node_describe(r.nodes, 1, &(struct node_about){ .schema = 99 });
     agree_start(&r, &a, 15000);
     for (unsigned i = 0; i < 5; i++) {
         wait_control(&r, true);
         node_cut(r.nodes, NODE_ANY, 0, i % 2 == 1);
-        wait_looks(&r, 2);
-        wait_up(&r, 4);
+        rig_wait_looks(&r, 2);
+        rig_wait_up(&r, 4, 0);
         assert_false(a.over);
     }
     for (unsigned i = 0; i < 4; i++)
@@ -697,11 +664,11 @@ static void nodes_that_join_or_are_down_elsewhere_need_not_agree(void **state)
     o.nodes.nodes = 4;
     o.nodes.dcs = 2; /* 0 and 2 are local */
     rig_start(&r, &o);
-    wait_up(&r, 2);
-    wait_looks(&r, 2);
+    rig_wait_up(&r, 2, 0);
+    rig_wait_looks(&r, 2);
     if (node_counts(r.nodes, 1).registered > 0) { /* the control connection is no remote node's */
         node_cut(r.nodes, 1, 0, false);
-        wait_looks(&r, 2);
+        rig_wait_looks(&r, 2);
     }
     node_describe(r.nodes, 1, &(struct node_about){ .schema = 99 });
     agree_start(&r, &a, 500);
@@ -714,7 +681,7 @@ static void nodes_that_join_or_are_down_elsewhere_need_not_agree(void **state)
     assert_int_equal(a.why, ERR_OK);
     node_describe(r.nodes, 2, &(struct node_about){ .schema = 98, .nulls = "host_id" });
     node_down(r.nodes, 2); /* it is joining again */
-    wait_up(&r, 1);
+    rig_wait_up(&r, 1, 0);
     agree_start(&r, &a, 15000);
     rig_until(&r, agree_over, &a, "agreement");
     assert_int_equal(a.why, ERR_OK);
@@ -728,7 +695,7 @@ static void an_agreement_ends_with_the_client(void **state)
     struct rig_opts o = three();
     struct agreed a;
     rig_start(&r, &o);
-    wait_up(&r, 3);
+    rig_wait_up(&r, 3, 0);
     node_describe(r.nodes, 1, &(struct node_about){ .schema = 99 });
     agree_start(&r, &a, 60000);
     rig_stop(&r, 300);

@@ -26,40 +26,6 @@ static struct rig_opts three(void)
     };
 }
 
-struct wanted {
-    unsigned up, nodes;
-};
-
-static bool cluster_is(struct rig *r, void *ctx)
-{
-    const struct wanted *w = ctx;
-    struct cql_node_stats nodes[NODES_SEEN_MAX];
-    unsigned count = cql_nodes(r->client, nodes, NODES_SEEN_MAX), up = 0;
-    for (unsigned i = 0; i < count && i < NODES_SEEN_MAX; i++)
-        up += nodes[i].up;
-    return up == w->up && (w->nodes == 0 || count == w->nodes);
-}
-
-static void wait_up(struct rig *r, unsigned up, unsigned nodes)
-{
-    struct wanted w = { .up = up, .nodes = nodes };
-    rig_until(r, cluster_is, &w, "so many nodes are up");
-}
-
-static bool looked(struct rig *r, void *ctx)
-{
-    const uint64_t *looks = ctx;
-    struct cql_stats s;
-    cql_stats(r->client, &s);
-    return s.refreshes >= *looks;
-}
-
-static void wait_looks(struct rig *r, unsigned more)
-{
-    uint64_t looks = rig_stats(r).refreshes + more;
-    rig_until(r, looked, &looks, "the cluster was looked at again");
-}
-
 static bool all_connected(struct rig *r, void *ctx)
 {
     const unsigned *connections = ctx;
@@ -164,9 +130,9 @@ static void a_host_id_told_twice_moves_no_node(void **state)
     for (unsigned i = 0; i < 3; i++) /* each stands there again, at another address */
         peers[3 + i] = (struct peer){ .host_id = ids[i], .number = i };
     peers_are(&r, peers, 6);
-    wait_looks(&r, 2);
+    rig_wait_looks(&r, 2);
     struct cql_stats before = rig_stats(&r);
-    wait_looks(&r, 5);
+    rig_wait_looks(&r, 5);
     struct cql_stats after = rig_stats(&r);
     assert_int_equal(after.nodes_count, 3);
     assert_int_equal(after.connects, before.connects);
@@ -191,7 +157,7 @@ static void an_address_told_twice_is_one_node(void **state)
         peers[3 + i].number = i + 1;
     }
     peers_are(&r, peers, 6);
-    wait_looks(&r, 3);
+    rig_wait_looks(&r, 3);
     assert_int_equal(rig_stats(&r).nodes_count, 3);
     assert_int_equal(read_once(&r), ERR_OK);
     rig_end(&r);
@@ -209,11 +175,11 @@ static void of_two_thousand_peers_the_client_takes_what_it_can_hold(void **state
     o.not_ready = true;
     rig_start(&r, &o);
     unsigned rule = peers_are(&r, peers, PEERS);
-    wait_looks(&r, 2);
+    rig_wait_looks(&r, 2);
     assert_true(rig_stats(&r).nodes_count <= CQL_NODES_MAX);
     assert_int_equal(read_once(&r), ERR_OK);
     node_unsay(r.nodes, rule);
-    wait_up(&r, 3, 3); /* those that are not told any more have left */
+    rig_wait_up(&r, 3, 3); /* those that are not told any more have left */
     rig_end(&r);
 }
 
@@ -237,7 +203,7 @@ static void rows_that_make_no_sense_are_no_nodes(void **state)
     peers[7] = (struct peer){ .number = 7, .dc = "far", .token = "-9223372036854775808" };
     peers[8] = (struct peer){ .number = 8, .dc = "far", .address = "2001:db8::8" };
     peers_are(&r, peers, 9);
-    wait_looks(&r, 3);
+    rig_wait_looks(&r, 3);
     assert_int_equal(rig_stats(&r).nodes_count, 3 + 4); /* a node without tokens is one */
     assert_int_equal(rig_stats(&r).lost, 0);
     assert_int_equal(read_once(&r), ERR_OK);
@@ -275,7 +241,7 @@ static void other_partitioners_are_not_routed_by(void **state)
                                     .rows = &v });
     node_down(r.nodes, 1);
     node_down(r.nodes, 2);
-    wait_looks(&r, 2);
+    rig_wait_looks(&r, 2);
     const struct cql_ring *ring = NULL;
     rig_on_loop(&r, ring_get, &ring);
     assert_null(ring);
@@ -308,7 +274,7 @@ static void keyspaces_of_every_strategy_are_taken(void **state)
         (void)snprintf(name, sizeof name, "other%u", i);
         node_keyspace(r.nodes, name, maps[i]);
         node_keyspace(r.nodes, "ks", maps[i]);
-        wait_looks(&r, 2);
+        rig_wait_looks(&r, 2);
         assert_int_equal(read_once(&r), ERR_OK);
     }
     assert_int_equal(rig_stats(&r).lost, 0);
@@ -333,13 +299,13 @@ static void replicas_are_reckoned_again_only_when_something_changed(void **state
     node_statement(r.nodes, &(struct node_statement){
                                 .text = read_text, .markers = "k text", .partition_count = 1 });
     wait_connections(&r, 6);
-    wait_looks(&r, 2);
+    rig_wait_looks(&r, 2);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(read_once(&r), ERR_OK);
         assert_int_equal(read_once(&r), ERR_OK); /* the first one learns the partition key */
         rig_on_loop(&r, replicas_get, &replicas);
         assert_non_null(replicas);
-        wait_looks(&r, 3);
+        rig_wait_looks(&r, 3);
         rig_on_loop(&r, replicas_get, &replicas);
         assert_non_null(replicas); /* nobody has asked since the looks */
         if (i == 0)
@@ -348,7 +314,7 @@ static void replicas_are_reckoned_again_only_when_something_changed(void **state
             node_describe(r.nodes, 1,
                           &(struct node_about){ .tokens = (int64_t[]){ 5, 6, 7 },
                                                 .tokens_count = 3 });
-        wait_looks(&r, 3);
+        rig_wait_looks(&r, 3);
         rig_on_loop(&r, replicas_get, &replicas);
         if (i < 2)
             assert_null(replicas);
@@ -365,19 +331,19 @@ static void a_node_missing_in_one_look_stays_while_it_is_connected(void **state)
     struct rig_opts o = three();
     rig_start(&r, &o);
     wait_connections(&r, 6);
-    wait_looks(&r, 2);
+    rig_wait_looks(&r, 2);
     node_describe(r.nodes, 1, &(struct node_about){ .presence = NODE_ABSENT });
-    wait_looks(&r, 3);
-    wait_up(&r, 3, 3);
+    rig_wait_looks(&r, 3);
+    rig_wait_up(&r, 3, 3);
     node_describe(r.nodes, 1, &(struct node_about){ .presence = NODE_PRESENT, .nulls = "host_id" });
-    wait_looks(&r, 3);
-    wait_up(&r, 3, 3);
+    rig_wait_looks(&r, 3);
+    rig_wait_up(&r, 3, 3);
     wait_connections(&r, 6);
     node_down(r.nodes, 1);
-    wait_up(&r, 2, 2);
+    rig_wait_up(&r, 2, 2);
     node_describe(r.nodes, 1, &(struct node_about){ .nulls = "" });
     node_up(r.nodes, 1);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     wait_connections(&r, 6);
     rig_end(&r);
 }
@@ -393,14 +359,14 @@ static void a_connected_node_told_elsewhere_keeps_its_connections(void **state)
     struct cql_stats before = rig_stats(&r);
     for (unsigned i = 0; i < 3; i++)
         node_describe(r.nodes, i, &(struct node_about){ .address = "127.9.9.9", .port = 1 });
-    wait_looks(&r, 3);
+    rig_wait_looks(&r, 3);
     assert_int_equal(rig_stats(&r).connects, before.connects);
     assert_int_equal(rig_stats(&r).lost, 0);
     assert_int_equal(read_once(&r), ERR_OK);
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     for (unsigned i = 0; i < 3; i++)
         node_describe(r.nodes, i, &(struct node_about){ .address = "" });
-    wait_looks(&r, 3); /* each is tried there when it is connected the next time */
+    rig_wait_looks(&r, 3); /* each is tried there when it is connected the next time */
     node_cut(r.nodes, NODE_ANY, 0, false);
     wait_connections(&r, 6);
     rig_end(&r);
@@ -436,7 +402,7 @@ static void a_node_at_every_address_is_at_its_own(void **state)
                           &(struct node_about){ .address = everywhere[k % 2],
                                                 .port = node_port(r.nodes, i) });
         node_cut(r.nodes, NODE_ANY, 0, false);
-        wait_up(&r, 3, 3);
+        rig_wait_up(&r, 3, 3);
         for (unsigned i = 0; i < 3; i++)
             assert_true(node_counts(r.nodes, (int)i).ready > 0);
         rig_end(&r);
@@ -456,7 +422,7 @@ static void two_nodes_change_places(void **state)
     node_cut(r.nodes, 2, 0, true);
     rig_until(&r, node_is_at, (const char *[]){ node_host(r.nodes, 1), "swapped-1" }, "one moved");
     rig_until(&r, node_is_at, (const char *[]){ node_host(r.nodes, 2), "swapped-2" }, "two moved");
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     assert_int_equal(read_once(&r), ERR_OK);
     rig_end(&r);
 }
@@ -473,14 +439,14 @@ static void a_cluster_that_was_replaced_whole_is_found_by_its_name(void **state)
         node_down(r.nodes, i);
         node_describe(r.nodes, i, &(struct node_about){ .host = 70 + i, .release = "new" });
     }
-    wait_up(&r, 0, 0);
+    rig_wait_up(&r, 0, 0);
     for (unsigned i = 0; i < 3; i++)
         node_up(r.nodes, i);
     for (unsigned i = 0; i < 3; i++) {
         const char *wanted[] = { node_host(r.nodes, i), "new" };
         rig_until(&r, node_is_at, wanted, "the new node");
     }
-    wait_up(&r, 3, 3);
+    rig_wait_up(&r, 3, 3);
     assert_int_equal(read_once(&r), ERR_OK);
     rig_end(&r);
 }
