@@ -193,10 +193,10 @@ void node_conn_read(struct node_conn *conn)
         if (conn_listens(conn))
             buf_put(&conn->in, (str){ .p = bytes, .n = (size_t)n });
     }
+    bool lost = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
     INVARIANT(buf_status(&conn->in) == ERR_OK);
-    conn_take(conn);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        conn->dead = true;
+    conn_take(conn); /* which may change errno */
+    conn->dead |= lost;
 }
 
 /* ---- out ---- */
