@@ -2,12 +2,11 @@
 targets that want it, in turns; and what is not done waits, is dead, or is told, but never lost.
 Method: the real binary with rules in its file, a sink that keeps a ledger and answers as the scene says, restarts, SIGHUP."""
 import json
-import socket
 import threading
 import time
 
 from change_help import purge, rule_comes_to, tell_events
-from harness import check, eq, main, scene, wait_until
+from harness import check, eq, free_port, main, scene, wait_until
 from page_help import path
 from reload_help import Reloaded
 from sink_help import Sink
@@ -37,12 +36,6 @@ def items(server, rule):
         if one['name'] == rule:
             return sum(one[state] for state in ('ready', 'waiting', 'scheduled', 'dead'))
     return 0
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
 
 
 @scene

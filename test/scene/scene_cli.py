@@ -4,12 +4,11 @@ import os
 import pty
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 
 from cli import Client
-from harness import Server, check, eq, main, scene
+from harness import Server, check, eq, free_port, main, scene
 
 VERBS = ('get', 'put', 'ls', 'rm', 'history', 'explain', 'import git', 'import mediawiki-xml', 'check', 'backup',
          'restore', 'version', 'completion', 'man', 'serve', 'render', 'prewarm', 'origin check',
@@ -100,11 +99,6 @@ def get_at_gives_what_was_served_then(binary):
         eq(client.ok('get', 'T'), 'two')
 
 
-def _closed_port():
-    with socket.create_server(('127.0.0.1', 0)) as listener:
-        return listener.getsockname()[1]
-
-
 @scene
 def what_fails_says_why_and_leaves_no_file(binary):
     with Server(binary) as server:
@@ -120,7 +114,7 @@ def what_fails_says_why_and_leaves_no_file(binary):
                 (['put', 'T', '0', '-'], 2, 'REV'), (['put', '..', '1', '-'], 6, '400'),
                 (['put', 'T', '1', 'no-such-file'], 1, 'cannot read no-such-file'),
                 (['put', 'T', '1', '-', '-'], 2, 'given twice'), (['completion', 'tcsh'], 2, 'bash, zsh or fish'),
-                (['ls', '--server', f'http://127.0.0.1:{_closed_port()}'], 4, 'is it running'),
+                (['ls', '--server', f'http://127.0.0.1:{free_port()}'], 4, 'is it running'),
                 (['restore', 'nowhere', '--data', 'x'], 1, 'no directory'), (['restore', '.'], 2, '--data')):
             done = client(*args)
             eq(done.returncode, code, ' '.join(args))

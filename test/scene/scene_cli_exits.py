@@ -6,14 +6,9 @@ import socket
 import threading
 
 from cli import Client
-from harness import Server, check, eq, main, scene
+from harness import Server, check, eq, free_port, main, scene
 
 EXITS = {1: 'failed', 2: 'usage', 3: 'damaged', 4: 'no_server', 5: 'not_found', 6: 'refused'}
-
-
-def _closed_port():
-    with socket.create_server(('127.0.0.1', 0)) as listener:
-        return listener.getsockname()[1]
 
 
 class _Other(http.server.BaseHTTPRequestHandler):
@@ -84,7 +79,7 @@ def each_failure_has_its_exit_code_and_its_document(binary):
 def a_server_that_is_not_there_or_is_something_else_is_exit_4(binary):
     with Server(binary) as server:
         client = Client(binary, server)
-        away = f'http://127.0.0.1:{_closed_port()}'
+        away = f'http://127.0.0.1:{free_port()}'
         export = (b'<mediawiki><page><title>T</title><revision><id>1</id><timestamp>2020-01-01T00:00:00Z</timestamp>'
                   b'<text>x</text></revision></page></mediawiki>')
         calls = (['ls'], ['get', 'T'], ['put', 'T', '1', '-'], ['rm', 'T'], ['history', 'T'], ['check'], ['backup', 'b'],
@@ -249,7 +244,7 @@ def options_of_every_verb_may_stand_before_it(binary):
         client = Client(binary, server)
         client.ok('put', 'T', '1', '-', stdin=b'x')
         client.ok('queue', 'create', 'q')
-        client.env['PALIMPSEST_SERVER'] = f'http://127.0.0.1:{_closed_port()}'
+        client.env['PALIMPSEST_SERVER'] = f'http://127.0.0.1:{free_port()}'
         eq(json.loads(client.ok('--json', '--server', server.url, 'get', 'T'))['rev'], 1)
         eq(client.ok(f'--server={server.url}', 'get', '--', 'T'), 'x')
         for args in (['--json', 'queue', '--server', server.url, 'ls'], ['queue', '--json', f'--server={server.url}', 'ls']):

@@ -113,8 +113,8 @@ static void each_title_is_asked_about_once_a_period(void **state)
     assert_int_equal(wiki_words_asked(&s), 2);
     wait_part(&s, PERIOD / 2);
     WAIT_UNTIL(figures(&s).laps == 1);
-    WAIT_UNTIL(wiki_words_asked(&s) == 4); /* and the next lap begins */
-    assert_int_equal(wiki_words_counts(&s).titles, 170);
+    WAIT_UNTIL(wiki_words_counts(&s).titles == 170); /* and the next lap begins */
+    assert_int_equal(wiki_words_asked(&s), 4);
     WAIT_UNTIL(figures(&s).asked == BATCH);
     assert_true(figures(&s).all_since.ns < figures(&s).began.ns);
     assert_int_equal(figures(&s).found, 0); /* first words are no news */
