@@ -8,16 +8,18 @@ static err check_wrong(struct cql_request *q, err why, const char *text)
     return why;
 }
 
-static err check_timestamp(struct cql_request *q, const struct cql_lint *l)
+/* conditional: it, or another one of its batch, has a condition; then all of the batch is written
+ * at the ballot. */
+static err check_timestamp(struct cql_request *q, const struct cql_lint *l, bool conditional)
 {
     bool plain = l->kind == CQL_KIND_INSERT || l->kind == CQL_KIND_UPDATE ||
                  l->kind == CQL_KIND_DELETE || l->kind == CQL_KIND_BATCH;
     bool set = q->params.timestamp_us != CQL_NO_TIMESTAMP;
-    if (set && l->conditional)
+    if (set && conditional)
         return check_wrong(q, ERR_BAD,
                            "a conditional write takes no write timestamp: the server's "
                            "ballot is its timestamp");
-    if (plain && !set && !l->conditional && !l->using_timestamp && !l->repeats_differ)
+    if (plain && !set && !conditional && !l->using_timestamp && !l->repeats_differ)
         return check_wrong(q, ERR_BAD,
                            "a write without a write timestamp: a retry could not be told "
                            "from a second write");
@@ -43,12 +45,12 @@ static err check_values(struct cql_request *q, const struct cql_lint *l, const s
     return ERR_OK;
 }
 
-static err check_one(struct cql_request *q, const struct cql_lint *l, const struct cql_values *v,
-                     size_t *bytes)
+static bool batch_is_conditional(const struct cql_request *q)
 {
-    q->write |= l->kind != CQL_KIND_SELECT;
-    err why = check_timestamp(q, l);
-    return why != ERR_OK ? why : check_values(q, l, v, bytes);
+    for (unsigned i = 0; i < q->parts_count; i++)
+        if (q->parts[i].statement->lint.conditional)
+            return true;
+    return false;
 }
 
 static err check_parts(struct cql_request *q)
@@ -58,11 +60,15 @@ static err check_parts(struct cql_request *q)
                 (q->parts_count == 1 || q->way == CQL_WAY_BATCH);
     if (!fine)
         return check_wrong(q, ERR_BAD, "one statement, or a batch of at most CQL_PARTS_MAX");
+    bool conditional = batch_is_conditional(q);
     for (unsigned i = 0; i < q->parts_count; i++) {
         const struct cql_statement *st = q->parts[i].statement;
         INVARIANT(st->client == q->client);
         q->idempotent &= st->opts.idempotent;
-        err why = check_one(q, &st->lint, q->parts[i].values, &bytes);
+        q->write |= st->lint.kind != CQL_KIND_SELECT;
+        err why = check_timestamp(q, &st->lint, conditional);
+        if (why == ERR_OK)
+            why = check_values(q, &st->lint, q->parts[i].values, &bytes);
         if (why != ERR_OK)
             return why;
         if (q->way == CQL_WAY_BATCH && st->lint.kind == CQL_KIND_SELECT)
@@ -80,7 +86,9 @@ static err check_text(struct cql_request *q)
         return why;
     q->idempotent = lint.kind == CQL_KIND_SELECT && !lint.repeats_differ;
     q->schema = lint.kind == CQL_KIND_SCHEMA;
-    return check_one(q, &lint, q->values, &bytes);
+    q->write |= lint.kind != CQL_KIND_SELECT;
+    why = check_timestamp(q, &lint, lint.conditional);
+    return why != ERR_OK ? why : check_values(q, &lint, q->values, &bytes);
 }
 
 err cql_request_check(struct cql_request *q)

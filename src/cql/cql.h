@@ -13,8 +13,8 @@
  * only when its statement is idempotent, once, and within its deadline (failure.h has the table).
  * A speculative read is sent to a second node when the first is slower than 99 of 100.
  *   Write timestamps. A plain write says its own (timestamp_us): the same write again is then the
- * same write. A conditional write (IF ...) must not: the server takes the ballot's. Both are
- * ERR_BAD otherwise. lint.h tells which statement is which.
+ * same write. A conditional write (IF ...) must not, nor a batch with one in it: the server takes
+ * the ballot's. Both are ERR_BAD otherwise. lint.h tells which statement is which.
  *   Limits. A connection has inflight_max requests under way, a node waiting_max that wait. One
  * more is ERR_LIMIT at once. Requests of the class CQL_BACKGROUND take a quarter of that, and at
  * least one.

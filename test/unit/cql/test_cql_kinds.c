@@ -239,6 +239,36 @@ static void empty_pages_are_no_end(void **state)
     each_version(pages_of);
 }
 
+/* A condition of one part is that of all: they are written at its ballot. */
+static void a_batch_with_a_condition_takes_no_timestamp(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ask a;
+    struct node_request got;
+    struct cql_values three;
+    start(&r, 5);
+    any_init(&a, &r, CONDITIONAL);
+    cql_values_init(&three, 64);
+    cql_put_bytes(&three, STR("one"));
+    struct cql_part parts[2] = { { .statement = r.statements[DELETE], .values = &three }, a.part };
+    a.request.way = CQL_WAY_BATCH;
+    a.request.batch = CQL_UNLOGGED;
+    a.request.parts = parts;
+    a.request.parts_count = 2;
+    a.request.params.serial = CQL_SERIAL;
+    a.request.params.timestamp_us = 1000;
+    assert_int_equal(ask_run(&a), ERR_BAD);
+    a.request.params.timestamp_us = CQL_NO_TIMESTAMP;
+    assert_int_equal(ask_run(&a), ERR_OK);
+    assert_true(node_request(r.nodes, NODE_ANY, &batches, 0, &got));
+    assert_int_equal(got.timestamp_us, CQL_NO_TIMESTAMP);
+    assert_int_equal(got.serial, CQL_SERIAL);
+    ask_fini(&a);
+    cql_values_fini(&three);
+    rig_end(&r);
+}
+
 /* ---- what stands beside ---- */
 
 static void conditional_of(unsigned version)
@@ -432,6 +462,7 @@ int main(void)
         cmocka_unit_test(a_text_is_run_as_it_stands),
         cmocka_unit_test(a_text_that_is_no_statement_is_refused),
         cmocka_unit_test(a_batch_says_its_kind),
+        cmocka_unit_test(a_batch_with_a_condition_takes_no_timestamp),
         cmocka_unit_test(what_no_batch_may_hold_is_refused),
         cmocka_unit_test(empty_pages_are_no_end),
         cmocka_unit_test(a_conditional_write_reads_its_answer),
