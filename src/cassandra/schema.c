@@ -35,6 +35,10 @@ static const struct {
       "AND gc_grace_seconds = 864000 "
       "AND compaction = {'class': 'LeveledCompactionStrategy'} "
       "AND compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}" },
+    { 1, "CREATE TABLE IF NOT EXISTS ",
+      ".decide (scope text, kind tinyint, key blob, gen blob static, ver blob, value blob, "
+      "PRIMARY KEY (scope, kind, key)) "
+      "WITH compaction = {'class': 'LeveledCompactionStrategy'}" },
 };
 
 enum step {

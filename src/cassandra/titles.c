@@ -44,13 +44,18 @@ static const struct {
                            "text, text, text, text, bigint, blob, bigint, blob", "" },
 };
 
-static bool keyspace_is_fine(const char *keyspace)
+bool titles_keyspace_is_fine(const char *keyspace, struct err_note *note)
 {
     size_t n = strlen(keyspace);
     bool fine = n > 0 && n <= TITLES_KEYSPACE_BYTES_MAX && isalpha((unsigned char)keyspace[0]);
     for (size_t i = 0; fine && i < n; i++)
         fine = islower((unsigned char)keyspace[i]) || isdigit((unsigned char)keyspace[i]) ||
                keyspace[i] == '_';
+    if (!fine)
+        err_note_set(note,
+                     "a keyspace is a letter, then letters, digits and '_', all small, at "
+                     "most %d",
+                     TITLES_KEYSPACE_BYTES_MAX);
     return fine;
 }
 
@@ -73,13 +78,8 @@ static bool statement_add(struct titles *t, unsigned i, const char *keyspace, st
 struct titles *titles_new(struct cql *client, const char *keyspace, struct clock *clock,
                           struct err_note *note)
 {
-    if (!keyspace_is_fine(keyspace)) {
-        err_note_set(note,
-                     "a keyspace is a letter, then letters, digits and '_', all small, at "
-                     "most %d",
-                     TITLES_KEYSPACE_BYTES_MAX);
+    if (!titles_keyspace_is_fine(keyspace, note))
         return NULL;
-    }
     struct titles *t = calloc(1, sizeof *t);
     INVARIANT(t != NULL);
     *t = (struct titles){ .magic = TITLES_MAGIC, .client = client, .clock = clock };

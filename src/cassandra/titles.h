@@ -36,6 +36,9 @@ enum {
 };
 
 struct cql;
+/* Is it a name that goes into statements as it is? False with a note. */
+bool titles_keyspace_is_fine(const char *keyspace, struct err_note *note);
+
 struct titles;
 /* Registers its statements with the client, which outlives it. keyspace: a word of letters, digits
  * and '_'. NULL: ERR_BAD with a note. Thread: the client's loop, or before it runs. */

@@ -30,4 +30,9 @@ def pages_answer_as_the_embedded_store_does(binary):
     run(binary, 'test_cassandra_pages')
 
 
+@scene
+def of_many_who_change_the_catalogue_one_wins(binary):
+    run(binary, 'test_cassandra_catalog')
+
+
 main()

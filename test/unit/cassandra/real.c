@@ -3,6 +3,7 @@
 
 #include "../cmocka_all.h"
 #include "cql/cql.h"
+#include "loop/entropy.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 
@@ -70,7 +71,14 @@ static void *thread_run(void *ctx)
                                 .ready = on_ready };
     the.client = cql_new(&o, &note);
     the.titles = the.client == NULL ? NULL : titles_new(the.client, the.keyspace, the.clock, &note);
-    if (the.titles == NULL)
+    if (the.titles != NULL)
+        the.catalog = catalog_new(&(struct catalog_opts){ .client = the.client,
+                                                          .loop = rig.loop,
+                                                          .clock = the.clock,
+                                                          .keyspace = the.keyspace,
+                                                          .entropy = entropy_bytes },
+                                  &note);
+    if (the.catalog == NULL)
         check_failed(__FILE__, __LINE__, note.text);
     told(&rig.up);
     loop_run(rig.loop);
@@ -171,6 +179,7 @@ int real_teardown(void **state)
     assert_int_equal(pthread_join(rig.thread, NULL), 0);
     loop_free(&rig.loop);
     titles_free(&the.titles);
+    catalog_free(&the.catalog);
     sysclock_free(&rig.time);
     return 0;
 }
@@ -201,4 +210,23 @@ struct store_call real_call(void)
 void real_wait(const char *what)
 {
     wait_for(&rig.over, what);
+}
+
+struct post {
+    void (*run)(void *ctx);
+    void *ctx;
+};
+
+static void post_run(void *ctx)
+{
+    const struct post *p = ctx;
+    p->run(p->ctx);
+    told(&rig.over);
+}
+
+void real_on_loop(void (*run)(void *ctx), void *ctx)
+{
+    struct post p = { run, ctx };
+    loop_post(rig.loop, post_run, &p);
+    wait_for(&rig.over, "the loop");
 }

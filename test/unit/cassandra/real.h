@@ -6,6 +6,7 @@
 #ifndef TEST_CASSANDRA_REAL_H
 #define TEST_CASSANDRA_REAL_H
 
+#include "cassandra/catalog.h"
 #include "cassandra/schema.h"
 #include "cassandra/titles.h"
 
@@ -15,6 +16,7 @@ struct real {
     struct clock *clock; /* the machine's */
     struct cql *client;
     struct titles *titles;
+    struct catalog *catalog;
     char keyspace[40];
     /* what the last schema_look or _apply said */
     err why;
@@ -30,5 +32,7 @@ void real_apply(void);
 /* A call at the thread that ends it; real_wait waits for it. */
 struct store_call real_call(void);
 void real_wait(const char *what);
+/* Runs on the client's loop, and waits for it. */
+void real_on_loop(void (*run)(void *ctx), void *ctx);
 
 #endif
