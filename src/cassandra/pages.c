@@ -3,22 +3,12 @@
  * Invariants: (1) times of this server's facts rise strictly: last is raised under the lock. (2) A
  * work ends once, and its request with it. */
 #include "cassandra/pages_impl.h"
+#include "cassandra/policies.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SKEWS_OF_GRACE = 10 };
-
 /* ---- the store ---- */
-
-static bool policy_is_fine(const struct page_policy *p, int64_t max_skew_ns)
-{
-    if (p->kind == POLICY_LATEST_HASH)
-        return false;
-    bool graced =
-        p->kind == POLICY_APP_TTL || p->kind == POLICY_LATEST || p->kind == POLICY_INTERVAL;
-    return !graced || p->grace_ttl_ns >= SKEWS_OF_GRACE * max_skew_ns;
-}
 
 struct cassandra_pages *cassandra_pages_new(const struct cassandra_pages_opts *o,
                                             struct err_note *note)
@@ -28,25 +18,19 @@ struct cassandra_pages *cassandra_pages_new(const struct cassandra_pages_opts *o
         return NULL;
     }
     for (unsigned i = 0; i < o->buckets_count; i++)
-        if (!policy_is_fine(&o->buckets[i].policy, o->max_skew_ns)) {
-            err_note_set(note,
-                         "bucket %s: on a store of many servers a policy keeps what is superseded "
-                         "for ten times max_skew at least; %s with this grace_ttl does not",
-                         o->buckets[i].name, page_policy_name(o->buckets[i].policy.kind));
+        if (policies_fit(&o->buckets[i], o->max_skew_ns, note) != ERR_OK)
             return NULL;
-        }
     struct cassandra_pages *p = calloc(1, sizeof *p);
     INVARIANT(p != NULL);
     p->magic = CASSANDRA_PAGES_MAGIC;
     p->opts = *o;
     INVARIANT(pthread_mutex_init(&p->lock, NULL) == 0);
-    for (unsigned i = 0; i < o->buckets_count; i++)
-        p->buckets[i] = (struct page_bucket){
-            .pages = p,
-            .opts = o->buckets[i],
-            .plan = { .plan = { .policy = o->buckets[i].policy, .number = 1, .replanned = true } },
-            .number = (uint16_t)i
-        };
+    for (unsigned i = 0; i < o->buckets_count; i++) {
+        p->buckets[i].pages = p;
+        p->buckets[i].opts = o->buckets[i];
+        p->buckets[i].number = (uint16_t)i;
+        bucket_plans_init(&p->buckets[i]);
+    }
     return p;
 }
 
@@ -60,6 +44,8 @@ void cassandra_pages_free(struct cassandra_pages **pp)
     for (uint32_t i = 0; i < p->domains_count; i++)
         free(p->domains[i]);
     free(p->domains);
+    for (unsigned i = 0; i < p->opts.buckets_count; i++)
+        bucket_plans_fini(&p->buckets[i]);
     frame_pool_fini(&p->frames);
     INVARIANT(pthread_mutex_destroy(&p->lock) == 0);
     p->magic = 0;
@@ -153,10 +139,11 @@ static void work_loaded(struct store_call *c)
         work_end(w, e);
         return;
     }
+    const struct bucket_plans *plans = bucket_plans(w->bucket);
     w->facts = (struct title_facts){ .facts = l->facts,
                                      .facts_count = l->facts_count,
-                                     .plans = &w->bucket->plan,
-                                     .plans_count = 1,
+                                     .plans = plans->at,
+                                     .plans_count = plans->count,
                                      .skew_ns = 2 * o->max_skew_ns,
                                      .linger_ns = o->max_skew_ns == 0
                                                       ? 0
@@ -173,6 +160,12 @@ void work_start(struct work *w, uint32_t domain, str title, struct home *home)
     struct cassandra_pages *p = w->pages;
     if (title.n < 1 || title.n > PAGE_TITLE_BYTES_MAX) {
         work_end(w, ERR_BAD);
+        return;
+    }
+    struct err_note unknown;
+    if (!pages_plans_known(p, &unknown)) {
+        work_note(w, &unknown);
+        work_end(w, ERR_UNAVAILABLE);
         return;
     }
     pages_lock(p);

@@ -43,6 +43,22 @@ void cassandra_pages_free(struct cassandra_pages **pp); /* no request is under w
 MUST_CHECK err cassandra_pages_domain(struct cassandra_pages *p, str name, uint32_t *out);
 struct page_bucket *cassandra_pages_bucket(struct cassandra_pages *p, str name); /* NULL: none */
 
+/* ---- policies (policies.h) ----
+ * A store that is told nothing more has the policies of its options, from the beginning. */
+struct catalog_rows;
+struct catalog_watch;
+/* Those of the catalogue's scope "policies" from now on, which hold at least a policy of each
+ * bucket. All or nothing: on an error the store keeps what it has, and refuses requests once it is
+ * watched. ERR_BAD: a policy as of cassandra_pages_new; ERR_CONFLICT, ERR_CORRUPT, ERR_LIMIT.
+ * Thread: one at a time. */
+MUST_CHECK err cassandra_pages_plan(struct cassandra_pages *p, const struct catalog_rows *rows,
+                                    struct err_note *note);
+/* Requests are ERR_UNAVAILABLE while the watch's copy is older than POLICIES_STALE_MS: a policy may
+ * have come that this server does not know. Before the first request; the watch outlives p. */
+void cassandra_pages_watch(struct cassandra_pages *p, const struct catalog_watch *w);
+/* The one in force now; lives as long as the store. */
+const struct page_policy *cassandra_pages_policy(const struct page_bucket *b);
+
 /* The upkeep of one title: bytes that no one will be shown again are deleted, facts that say
  * nothing any more are forgotten. What the title answers does not change. Safe at any time, on any
  * number of servers at once. call.why: as of an order; ERR_OK also when there was nothing to do. */

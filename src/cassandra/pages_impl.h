@@ -11,10 +11,16 @@
 
 enum { CASSANDRA_WORK_BYTES_MAX = 64 << 20 }; /* facts of one title, and what is derived of them */
 
+struct bucket_plans { /* never changes */
+    struct bucket_plans *older;
+    size_t count;
+    struct title_plan at[];
+};
 struct page_bucket {
     struct cassandra_pages *pages;
     struct page_bucket_opts opts;
-    struct title_plan plan;
+    struct bucket_plans *_Atomic plans;
+    bool told; /* they are of the catalogue */
     uint16_t number;
 };
 struct cassandra_pages {
@@ -22,12 +28,19 @@ struct cassandra_pages {
     struct cassandra_pages_opts opts;
     struct page_bucket buckets[CASSANDRA_BUCKETS_MAX];
     struct frame_pool frames;
+    const struct catalog_watch *watch; /* of policies; NULL: those of the options are all */
+    atomic_bool plans_refused;
     pthread_mutex_t lock; /* of what is below */
     store_time last;      /* the greatest time of a fact of ours */
     char **domains;
     uint32_t domains_count;
 };
 #define CASSANDRA_PAGES_MAGIC 0xca55b00cu
+
+void bucket_plans_init(struct page_bucket *b);
+void bucket_plans_fini(struct page_bucket *b);
+const struct bucket_plans *bucket_plans(const struct page_bucket *b); /* lives as long as it */
+bool pages_plans_known(const struct cassandra_pages *p, struct err_note *note);
 
 /* A call's look at one title: its facts, and what they make. In an arena of its own, so that the
  * caller's holds results alone. */

@@ -100,7 +100,7 @@ static void read_loaded(struct work *w)
         return;
     }
     q->render = r->row.r;
-    q->lasts_until = retention_lasts_until(&w->bucket->opts.policy, &q->render);
+    q->lasts_until = retention_lasts_until(&w->memory.title.plan->policy, &q->render);
     r->left = contents_choose(q);
     read_next(r);
 }

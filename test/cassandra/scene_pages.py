@@ -35,4 +35,9 @@ def of_many_who_change_the_catalogue_one_wins(binary):
     run(binary, 'test_cassandra_catalog')
 
 
+@scene
+def policies_come_into_force_everywhere_at_once(binary):
+    run(binary, 'test_cassandra_policies')
+
+
 main()

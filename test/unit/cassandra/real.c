@@ -212,6 +212,16 @@ void real_wait(const char *what)
     wait_for(&rig.over, what);
 }
 
+void real_until(bool (*look)(void *ctx), void *ctx, const char *what)
+{
+    for (unsigned i = 0; i < REAL_WAIT_S * 200; i++) {
+        if (look(ctx))
+            return;
+        (void)nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    }
+    fail_msg("not within %d s: %s", REAL_WAIT_S, what);
+}
+
 struct post {
     void (*run)(void *ctx);
     void *ctx;

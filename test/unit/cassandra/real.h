@@ -32,6 +32,8 @@ void real_apply(void);
 /* A call at the thread that ends it; real_wait waits for it. */
 struct store_call real_call(void);
 void real_wait(const char *what);
+/* Asks again and again until look is true. */
+void real_until(bool (*look)(void *ctx), void *ctx, const char *what);
 /* Runs on the client's loop, and waits for it. */
 void real_on_loop(void (*run)(void *ctx), void *ctx);
 

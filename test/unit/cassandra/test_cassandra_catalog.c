@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const struct catalog_id none;
 
@@ -163,16 +162,6 @@ static void racer_done(struct store_call *c)
     assert_int_equal(pthread_mutex_unlock(&race.lock), 0);
 }
 
-static void wait_until(bool (*look)(void *ctx), void *ctx, const char *what)
-{
-    for (unsigned i = 0; i < REAL_WAIT_S * 200; i++) {
-        if (look(ctx))
-            return;
-        (void)nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
-    }
-    fail_msg("not within %d s: %s", REAL_WAIT_S, what);
-}
-
 static bool race_is_over(void *ctx)
 {
     (void)ctx;
@@ -208,7 +197,7 @@ static void of_racers_on_one_cell_one_wins(void **state)
         }
         for (unsigned i = 0; i < RACERS; i++)
             assert_int_equal(catalog_change(the.catalog, &q[i]), STORE_LATER);
-        wait_until(race_is_over, NULL, "the race");
+        real_until(race_is_over, NULL, "the race");
         for (unsigned i = 0; i < RACERS; i++) {
             assert_false(q[i].unknown);
             if (q[i].call.why == ERR_OK) {
@@ -305,11 +294,11 @@ static void a_copy_follows_and_says_how_old_it_is(void **state)
     struct follow f = { .watch = NULL };
     const struct catalog_put p = { .key = STR("k"), .value = STR("v") };
     real_on_loop(follow_start, &f);
-    wait_until(follow_has_copy, &f, "an empty copy");
-    wait_until(follow_moves, &f, "the copy is as fresh as the last look");
+    real_until(follow_has_copy, &f, "an empty copy");
+    real_until(follow_moves, &f, "the copy is as fresh as the last look");
     mono before = clock_mono(the.clock), at;
     assert_int_equal(change_run("follow", NULL, &p, 1, NULL), ERR_OK);
-    wait_until(follow_sees, &f, "the change is seen");
+    real_until(follow_sees, &f, "the change is seen");
     assert_true(catalog_watch_fresh(f.watch, &at));
     assert_true(at.ns > before.ns);
     assert_int_equal(f.changes, 2);
@@ -324,7 +313,7 @@ static void a_copy_follows_and_says_how_old_it_is(void **state)
     catalog_rows_drop(&old);
     catalog_rows_drop(&now);
     real_on_loop(follow_stop, &f);
-    wait_until(follow_is_free, &f, "the watch has stopped");
+    real_until(follow_is_free, &f, "the watch has stopped");
 }
 
 int main(void)
