@@ -88,6 +88,9 @@ uint32_t cursor_be32(struct cursor *c);
 uint64_t cursor_be64(struct cursor *c);
 str cursor_bytes(struct cursor *c, size_t n);
 str cursor_str16(struct cursor *c);
+/* Little-endian base 128, as in protobuf; the shortest form only. at has 10 bytes. */
+char *varint_put(char *at, uint64_t v);
+uint64_t varint_get(struct cursor *c);
 /* Nothing failed and nothing is left over. */
 bool cursor_done(const struct cursor *c);
 

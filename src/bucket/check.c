@@ -241,7 +241,7 @@ static void check_word(struct check *c, const struct engine_row *found, err read
     struct title_word word;
     str title = found->key.n > 7 ? str_take(str_skip(found->key, 6), found->key.n - 7) : STR("");
     (void)str_to_cstr(title, c->title, sizeof(c->title));
-    if (read == ERR_CORRUPT || page_word_decode(found->value, &word) != ERR_OK)
+    if (read == ERR_CORRUPT || title_word_decode(found->value, &word) != ERR_OK)
         damage(c, "the wiki's word on it is damaged", NULL);
 }
 

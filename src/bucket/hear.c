@@ -40,21 +40,16 @@ static struct hear_own *own_of(const struct page_hear *h)
 
 /* ---- what is to be done ---- */
 
-static bool counts_in_doubt(const struct title_word *w, const struct title_word *last)
-{
-    return last != NULL ? title_word_is_later(last, w) : !w->missing;
-}
-
 static err hear_last(struct page_hear *h, struct engine_view *v, struct title_word *last, bool *has)
 {
     err e = word_get(v, h->domain, h->title, last);
     h->had = *has = e == ERR_OK;
-    if (h->word != NULL)
-        h->is = title_word_judge(*has ? last : NULL, h->word);
-    if (h->word != NULL && h->is == WORD_LAGS && h->believe)
-        h->is = WORD_NEWS;
-    if (h->doubted && h->is == WORD_NEWS && !counts_in_doubt(h->word, *has ? last : NULL))
-        h->is = WORD_LAGS;
+    if (h->word != NULL) {
+        const struct title_said said = { .word = *h->word,
+                                         .believed = h->believe,
+                                         .doubted = h->doubted };
+        h->is = title_said_judge(*has ? last : NULL, &said);
+    }
     return e == ERR_IO ? e : ERR_OK; /* one that cannot be read is written anew */
 }
 

@@ -17,32 +17,6 @@ enum {
     HAS_ALL = 255
 };
 
-char *varint_put(char *at, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        *at++ = (char)(v | 0x80);
-    *at++ = (char)v;
-    return at;
-}
-
-uint64_t varint_get(struct cursor *c)
-{
-    uint64_t v = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        uint8_t byte = cursor_u8(c);
-        if (shift == 63 && byte > 1)
-            break;
-        v |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            if (byte == 0 && shift > 0)
-                break;
-            return v;
-        }
-    }
-    c->failed = true;
-    return 0;
-}
-
 static char *time_put(char *at, store_time t)
 {
     put_be64(at, (uint64_t)t.ns);

@@ -31,8 +31,4 @@ MUST_CHECK err page_title_decode(str value, struct page_title_row *out);
 str page_fence_encode(store_time at, char *out);
 MUST_CHECK err page_fence_decode(str value, store_time *at);
 
-/* Little-endian base 128, as in protobuf; the shortest form only. Shared with the catalog. */
-char *varint_put(char *at, uint64_t v);
-uint64_t varint_get(struct cursor *c);
-
 #endif

@@ -71,7 +71,7 @@ static err lane_next(struct lane *l)
             continue;
         memcpy(l->title, parts.title.p, parts.title.n);
         l->title_bytes = parts.title.n;
-        l->heard = l->bucket == 0 && page_word_decode(found.value, &l->word) == ERR_OK;
+        l->heard = l->bucket == 0 && title_word_decode(found.value, &l->word) == ERR_OK;
         return ERR_OK;
     }
     l->over = true;

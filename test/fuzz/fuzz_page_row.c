@@ -27,8 +27,8 @@ static void small_rows(str in)
     struct page_title_row title;
     struct title_word word;
     store_time at;
-    if (page_word_decode(in, &word) == ERR_OK)
-        INVARIANT(str_eq(page_word_encode(&word, out), in));
+    if (title_word_decode(in, &word) == ERR_OK)
+        INVARIANT(str_eq(title_word_encode(&word, out), in));
     if (page_title_decode(in, &title) == ERR_OK)
         INVARIANT(str_eq(page_title_encode(&title, out), in));
     if (page_fence_decode(in, &at) == ERR_OK)

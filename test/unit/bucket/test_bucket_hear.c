@@ -434,42 +434,6 @@ static void many_marks_are_heard_in_several_updates(void **state)
     fixture_free(f);
 }
 
-static void a_word_is_read_as_it_was_written(void **state)
-{
-    (void)state;
-    const struct title_word words[] = {
-        { .missing = true, .said = 7, .asked_at = { 9 } },
-        { .redirect = true, .page_id = UINT32_MAX, .rev = PAGE_REV_MAX, .touched = -1, .said = 1 },
-        { .page_id = 1, .rev = 2, .touched = 3, .said = 4, .there = PAGE_REV_MAX },
-    };
-    char bytes[PAGE_WORD_BYTES_MAX + 1];
-    for (size_t i = 0; i < COUNT_OF(words); i++) {
-        struct title_word back;
-        str s = page_word_encode(&words[i], bytes);
-        assert_int_equal(page_word_decode(s, &back), ERR_OK);
-        assert_true(title_word_eq(&back, &words[i]));
-        assert_int_equal(back.said, words[i].said);
-        assert_int_equal(back.asked_at.ns, words[i].asked_at.ns);
-        assert_true(back.there == words[i].there);
-        for (size_t n = 0; n < s.n; n++)
-            assert_int_equal(page_word_decode(str_take(s, n), &back), ERR_CORRUPT);
-        bytes[s.n] = 0;
-        assert_int_equal(page_word_decode((str){ .p = bytes, .n = s.n + 1 }, &back), ERR_CORRUPT);
-    }
-}
-
-/* One word has one row: the fuzzer holds it to that. */
-static void a_row_that_says_that_nothing_is_there_is_no_word(void **state)
-{
-    (void)state;
-    const struct title_word w = { .page_id = 1, .rev = 2, .there = 1 };
-    char bytes[PAGE_WORD_BYTES_MAX];
-    struct title_word back;
-    str s = page_word_encode(&w, bytes);
-    bytes[s.n - 1] = 0;
-    assert_int_equal(page_word_decode(s, &back), ERR_CORRUPT);
-}
-
 /* A copy that is behind takes nothing back, and shows nothing again. What it says as it is known
  * holds. */
 static void what_a_copy_that_is_behind_says_otherwise_lags(void **state)
@@ -607,8 +571,6 @@ int main(void)
         cmocka_unit_test(a_doubted_word_below_what_is_stored_lags),
         cmocka_unit_test(a_doubted_page_is_missing_when_it_was_there_for_long),
         cmocka_unit_test(what_a_copy_that_is_behind_says_otherwise_lags),
-        cmocka_unit_test(a_word_is_read_as_it_was_written),
-        cmocka_unit_test(a_row_that_says_that_nothing_is_there_is_no_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
