@@ -1,0 +1,249 @@
+/* restbase.c - the reader: its statements, and the rows of one render.
+ *
+ * The rows of a render are asked for at the same time, one request for each table. Their bytes stay
+ * where the client put them until restbase_fetch_fini. */
+#include "cassandra/restbase_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUES_BYTES_MAX = 256 << 10 /* of a key: domain, title, revision, render */ };
+
+void restbase_quote(const char *name, char *out)
+{
+    *out++ = '"';
+    for (; *name != '\0'; name++) {
+        if (*name == '"')
+            *out++ = '"';
+        *out++ = *name;
+    }
+    *out++ = '"';
+    *out = '\0';
+}
+
+void restbase_request(struct cql_request *q, void (*done)(struct cql_request *q))
+{
+    *q = (struct cql_request){ .class = CQL_FOREGROUND, .parts_count = 1, .done = done };
+    q->params.consistency = CQL_LOCAL_QUORUM;
+    q->params.timestamp_us = CQL_NO_TIMESTAMP;
+    q->params.now_s = CQL_NO_NOW;
+}
+
+/* ---- values ---- */
+
+/* A varint: two's complement, the first byte first. */
+static bool varint_read(str bytes, int64_t *out)
+{
+    if (bytes.n == 0 || bytes.n > sizeof *out)
+        return false;
+    uint64_t n = (bytes.p[0] & 0x80) != 0 ? UINT64_MAX : 0;
+    for (size_t i = 0; i < bytes.n; i++)
+        n = (n << 8) | (unsigned char)bytes.p[i];
+    *out = (int64_t)n;
+    return true;
+}
+
+bool restbase_rev(const struct cql_cell *cell, uint64_t *out)
+{
+    int64_t n = 0;
+    str bytes;
+    if (!cql_get_bytes(cell, &bytes))
+        return false;
+    bool text = cell->column->spec.type == CQL_TEXT || cell->column->spec.type == CQL_ASCII;
+    bool read = text                                    ? str_to_i64(bytes, &n)
+                : cell->column->spec.type == CQL_VARINT ? varint_read(bytes, &n)
+                                                        : cql_get_i64(cell, &n);
+    if (!read || n <= 0)
+        return false;
+    *out = (uint64_t)n;
+    return true;
+}
+
+/* ---- the reader ---- */
+
+static const struct cql_statement *statement(struct restbase *r, const char *name, const char *text,
+                                             struct err_note *note)
+{
+    return cql_statement_new(
+        r->client, &(struct cql_statement_opts){ .name = name, .text = text, .idempotent = true },
+        note);
+}
+
+static bool row_statement(struct restbase *r, unsigned i, struct err_note *note)
+{
+    const struct restbase_table *t = &r->tables[i];
+    char keyspace[2 * RESTBASE_NAME_BYTES + 2];
+    restbase_quote(t->keyspace, keyspace);
+    int n = snprintf(r->row_text[i], RESTBASE_TEXT_BYTES,
+                     "SELECT \"value\"%s%s FROM %s.\"data\" WHERE \"_domain\" = ? AND \"key\" = ? "
+                     "AND \"rev\" = ? AND \"tid\" = ?",
+                     t->has_headers ? ", \"headers\"" : "", t->has_type ? ", \"content-type\"" : "",
+                     keyspace);
+    INVARIANT(n > 0 && n < RESTBASE_TEXT_BYTES);
+    r->row[i] = statement(r, "restbase.row", r->row_text[i], note);
+    return r->row[i] != NULL;
+}
+
+static bool key_statements(struct restbase *r, struct err_note *note)
+{
+    char keyspace[2 * RESTBASE_NAME_BYTES + 2];
+    restbase_quote(r->tables[0].keyspace, keyspace);
+    int n = snprintf(r->keys_text, sizeof r->keys_text,
+                     "SELECT DISTINCT \"_domain\", \"key\", token(\"_domain\", \"key\") "
+                     "FROM %s.\"data\" WHERE token(\"_domain\", \"key\") > ? "
+                     "AND token(\"_domain\", \"key\") <= ?",
+                     keyspace);
+    INVARIANT(n > 0 && n < (int)sizeof r->keys_text);
+    n = snprintf(r->names_text, sizeof r->names_text,
+                 "SELECT \"rev\", \"tid\" FROM %s.\"data\" WHERE \"_domain\" = ? AND \"key\" = ? "
+                 "ORDER BY \"rev\" ASC, \"tid\" ASC",
+                 keyspace);
+    INVARIANT(n > 0 && n < (int)sizeof r->names_text);
+    r->keys = statement(r, "restbase.keys", r->keys_text, note);
+    r->names = r->keys == NULL ? NULL : statement(r, "restbase.names", r->names_text, note);
+    return r->names != NULL;
+}
+
+struct restbase *restbase_new(const struct restbase_opts *opts, struct err_note *note)
+{
+    INVARIANT(opts->tables_count >= 1);
+    INVARIANT(opts->tables_count <= RESTBASE_TABLES_MAX);
+    struct restbase *r = calloc(1, sizeof *r);
+    INVARIANT(r != NULL);
+    *r = (struct restbase){ .magic = RESTBASE_MAGIC,
+                            .client = opts->client,
+                            .clock = opts->clock,
+                            .tables_count = opts->tables_count,
+                            .domain = strdup(opts->domain),
+                            .timeout_ms = opts->timeout_ms };
+    INVARIANT(r->domain != NULL);
+    memcpy(r->tables, opts->tables, opts->tables_count * sizeof r->tables[0]);
+    bool good = key_statements(r, note);
+    for (unsigned i = 0; good && i < r->tables_count; i++)
+        good = row_statement(r, i, note);
+    if (!good)
+        restbase_free(&r);
+    return r;
+}
+
+void restbase_free(struct restbase **rp)
+{
+    struct restbase *r = *rp;
+    if (r == NULL)
+        return;
+    MAGIC_CHECK(r, RESTBASE_MAGIC);
+    r->magic = 0;
+    free(r->domain);
+    free(r);
+    *rp = NULL;
+}
+
+/* ---- the rows of a render ---- */
+
+/* The cells of one row. ERR_NOT_FOUND: there is none. */
+static err row_cells(const struct restbase_row *row, struct cql_cell *cells, unsigned wanted)
+{
+    struct cql_rows rows = row->request.out.rows;
+    if (rows.columns == NULL || rows.columns->count != wanted)
+        return ERR_CORRUPT;
+    if (!cql_rows_next(&rows, cells))
+        return rows.rest.failed ? ERR_CORRUPT : ERR_NOT_FOUND;
+    return ERR_OK;
+}
+
+static str text_cell(const struct cql_cell *cell)
+{
+    str bytes;
+    return cql_get_bytes(cell, &bytes) ? bytes : STR_NONE;
+}
+
+static err row_take(struct restbase_fetch *f, unsigned i)
+{
+    const struct restbase_table *t = &f->reader->tables[i];
+    struct cql_cell cells[RESTBASE_COLUMNS_MAX];
+    unsigned wanted = 1u + t->has_headers + t->has_type;
+    err why = row_cells(&f->rows[i], cells, wanted);
+    f->gone = f->gone || (i == 0 && why == ERR_NOT_FOUND);
+    if (why != ERR_OK)
+        return why == ERR_NOT_FOUND ? ERR_OK : why;
+    struct restbase_part *p = &f->parts[i];
+    p->there = cql_get_bytes(&cells[0], &p->value);
+    if (t->has_headers)
+        p->headers = text_cell(&cells[1]);
+    if (t->has_type)
+        p->type = text_cell(&cells[1 + t->has_headers]);
+    f->bytes += p->value.n + p->headers.n + p->type.n;
+    return ERR_OK;
+}
+
+static void fetch_end(struct restbase_fetch *f)
+{
+    for (unsigned i = 0; i < f->reader->tables_count; i++) {
+        const struct cql_outcome *out = &f->rows[i].request.out;
+        err why = out->why != ERR_OK ? out->why : row_take(f, i);
+        if (why == ERR_OK || f->why != ERR_OK)
+            continue;
+        f->why = why;
+        err_note_set(&f->note, "%.64s: %.180s", f->reader->tables[i].keyspace,
+                     out->why != ERR_OK ? out->note.text : "a row cannot be read");
+    }
+    f->done(f);
+}
+
+static void on_row(struct cql_request *q)
+{
+    struct restbase_row *row = CONTAINER_OF(q, struct restbase_row, request);
+    row->held = true;
+    if (--row->fetch->waiting == 0)
+        fetch_end(row->fetch);
+}
+
+static void row_start(struct restbase_fetch *f, unsigned i, mono deadline)
+{
+    struct restbase_row *row = &f->rows[i];
+    *row = (struct restbase_row){ .fetch = f };
+    cql_values_init(&row->values, VALUES_BYTES_MAX);
+    cql_put_bytes(&row->values, str_of(f->reader->domain));
+    cql_put_bytes(&row->values, f->title);
+    cql_put_bytes(&row->values, (str){ .p = f->name->rev_raw, .n = f->name->rev_n });
+    cql_put_bytes(&row->values, (str){ .p = f->name->tid_raw, .n = CQL_UUID_BYTES });
+    row->part = (struct cql_part){ .statement = f->reader->row[i], .values = &row->values };
+    restbase_request(&row->request, on_row);
+    row->request.way = CQL_WAY_EXECUTE;
+    row->request.parts = &row->part;
+    row->request.deadline = deadline;
+    cql_start(f->reader->client, &row->request);
+}
+
+void restbase_fetch_start(struct restbase_fetch *f)
+{
+    unsigned count = f->reader->tables_count;
+    mono deadline = mono_add_ms(clock_mono(f->reader->clock), f->reader->timeout_ms);
+    f->why = ERR_OK;
+    f->note.text[0] = '\0';
+    f->gone = false;
+    f->bytes = 0;
+    f->waiting = count;
+    memset(f->parts, 0, sizeof f->parts);
+    for (unsigned i = 0; i < count; i++)
+        row_start(f, i, deadline);
+}
+
+void restbase_fetch_cancel(struct restbase_fetch *f)
+{
+    for (unsigned i = 0; f->waiting > 0 && i < f->reader->tables_count; i++)
+        if (!f->rows[i].held)
+            cql_cancel(&f->rows[i].request);
+}
+
+void restbase_fetch_fini(struct restbase_fetch *f)
+{
+    for (unsigned i = 0; i < f->reader->tables_count; i++) {
+        if (!f->rows[i].held)
+            continue;
+        f->rows[i].held = false;
+        cql_outcome_fini(&f->rows[i].request.out);
+        cql_values_fini(&f->rows[i].values);
+    }
+}
