@@ -243,6 +243,13 @@ err resume_verify(struct resume *r, struct client *c, struct err_note *note)
     return e;
 }
 
+void resume_end(struct resume *r)
+{
+    /* An empty file is none, and a link stays what it is. */
+    if (r->path[0] != '\0' && truncate(r->path, 0) != 0 && errno != ENOENT)
+        cli_warn(r->call, "cannot empty %s: %s", r->path, strerror(errno));
+}
+
 static bool write_state(const struct resume *r, const json_t *doc, struct err_note *note)
 {
     struct whole w;

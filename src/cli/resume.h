@@ -40,6 +40,8 @@ MUST_CHECK err resume_open(struct resume *r, const struct client *c, const struc
 /* Asks the server for the last item; forgets what was read when it is unknown there. */
 MUST_CHECK err resume_verify(struct resume *r, struct client *c, struct err_note *note);
 void resume_forget(struct resume *r);
+/* The import came to its end: nothing is kept of it. */
+void resume_end(struct resume *r);
 /* Saves, at most once in RESUME_SAVE_EVERY_MS unless forced. A failure is told once on stderr. */
 void resume_save(struct resume *r, const struct uploads *u, mono now, bool forced);
 

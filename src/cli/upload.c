@@ -1,5 +1,6 @@
 #include "cli/upload.h"
 #include "cli/stop.h"
+#include "codec/base64.h"
 #include "codec/json_text.h"
 
 #include <stdlib.h>
@@ -85,16 +86,40 @@ void uploads_free(struct uploads **up)
 
 /* ---- what is sent ---- */
 
+static void put_header(struct buf *out, str name, str value)
+{
+    json_text_append(out, name);
+    buf_put_c(out, ':');
+    json_text_append(out, value);
+}
+
+static void put_binary(struct buf *out, str bytes)
+{
+    char *at = buf_extend(out, base64_size(bytes.n));
+    if (at != NULL)
+        (void)base64_put(at, bytes);
+}
+
 void upload_bundle_json(const struct upload_item *item, struct buf *out)
 {
     for (unsigned i = 0; i < item->parts_count; i++) {
         const struct upload_part *p = &item->parts[i];
         buf_put_c(out, i == 0 ? '{' : ',');
         json_text_append(out, str_of(p->content));
-        buf_put(out, STR(":{\"headers\":{\"content-type\":"));
-        json_text_append(out, str_of(p->type));
+        buf_put(out, STR(":{\"headers\":{"));
+        put_header(out, STR("content-type"), str_of(p->type));
+        for (unsigned k = 0; k < p->more_count; k++) {
+            buf_put_c(out, ',');
+            put_header(out, p->more[k].name, p->more[k].value);
+        }
         buf_put(out, STR("},\"body\":"));
-        json_text_append(out, p->bytes);
+        if (p->binary) {
+            buf_put_c(out, '"');
+            put_binary(out, p->bytes);
+            buf_put(out, STR("\",\"encoding\":\"base64\""));
+        } else {
+            json_text_append(out, p->bytes);
+        }
         buf_put_c(out, '}');
     }
     buf_put_c(out, '}');
@@ -256,6 +281,10 @@ static void take_status(struct uploads *u, struct job *j, const struct client_an
         return;
     case 409:
         u->counts.differ++;
+        refuse(u, j, note.text);
+        return;
+    case 410:
+        u->counts.gone++;
         refuse(u, j, note.text);
         return;
     case 401:
@@ -421,6 +450,12 @@ err uploads_put(struct uploads *u, const struct upload_item *item, struct err_no
         refuse(u, j, "the title is too long");
     else if (buf_status(&j->body) != ERR_OK)
         refuse(u, j, "the render is too large");
+    return turn(u, false, note);
+}
+
+err uploads_turn(struct uploads *u, struct err_note *note)
+{
+    MAGIC_CHECK(u, UPLOADS_MAGIC);
     return turn(u, false, note);
 }
 

@@ -29,10 +29,16 @@ enum {
     UPLOAD_ASK_FAILED_IN_ROW_MAX = 20,
 };
 
+struct upload_header {
+    str name, value; /* valid UTF-8 */
+};
 struct upload_part {
     const char *content, *type;
-    str bytes;
-}; /* bytes: valid UTF-8 */
+    str bytes; /* valid UTF-8, or binary */
+    bool binary;
+    const struct upload_header *more; /* headers beside content-type */
+    unsigned more_count;
+};
 struct upload_item {
     str title;
     uint64_t rev;
@@ -62,13 +68,15 @@ void uploads_free(struct uploads **up);
  * ERR_LIMIT, ERR_BAD. */
 MUST_CHECK err uploads_put(struct uploads *u, const struct upload_item *item,
                            struct err_note *note);
+/* Sends what can be sent now, and looks at answers, without waiting. Fails as uploads_put. */
+MUST_CHECK err uploads_turn(struct uploads *u, struct err_note *note);
 /* Waits until everything taken is answered. */
 MUST_CHECK err uploads_finish(struct uploads *u, struct err_note *note);
 
 /* stored: of what was asked for, made; differ: of the refused, those that are stored with other
- * bytes. */
+ * bytes; gone: of the refused, those that an order, a word of the wiki or the policy forbids. */
 struct upload_counts {
-    uint64_t stored, already, refused, differ, bytes_sent;
+    uint64_t stored, already, refused, differ, gone, bytes_sent;
 };
 struct upload_counts uploads_counts(const struct uploads *u);
 /* Every item with a number up to this is answered for good. */

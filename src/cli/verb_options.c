@@ -40,6 +40,21 @@ const struct cli_option import_git_options[] = {
     OPTIONS_END,
 };
 
+const struct cli_option import_restbase_options[] = {
+    { "contact-points", 0, "LIST", "Nodes of that Cassandra, as in 10.0.0.1:9042,10.0.0.2" },
+    { "local-dc", 0, "NAME", "Data centre whose nodes are asked" },
+    { "keyspace", 0, "LIST",
+      "Keyspaces that hold the contents of a render, or CONTENT=KEYSPACE; the first says which "
+      "renders there are [all there are, when they are of one bucket]" },
+    { "source-domain", 0, "NAME", "Domain as RESTBase knows it [that of --domain]" },
+    { "cassandra-user", 0, "NAME",
+      "Log in there; its password is in $PALIMPSEST_CASSANDRA_PASSWORD" },
+    { "cassandra-ca", 0, "FILE", "Speak TLS there, and trust what these certificates signed" },
+    { "verify", 0, NULL, "Read everything back when it is stored, and compare" },
+    OPTIONS_IMPORT,
+    OPTIONS_END,
+};
+
 const struct cli_option import_options[] = { OPTIONS_IMPORT, OPTIONS_END };
 
 const struct cli_option prewarm_options[] = {

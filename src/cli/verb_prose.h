@@ -38,6 +38,21 @@
     "by the next "                                                                                 \
     "import. What is stored with other bytes than in FILE is told and stays."
 
+#define PROSE_IMPORT_RESTBASE                                                                      \
+    "Stores the renders that a RESTBase has in a Cassandra under the same titles, revisions "      \
+    "and tids. Only the buckets key_rev_value and multi_content_bucket can be read: their "        \
+    "schema, a row of the table meta, has key, rev, tid and value. Nothing is written there.\n\n"  \
+    "Each keyspace of the bucket holds one content: html, data-parsoid. --keyspace names them; "   \
+    "without it the only bucket that there is is taken. A render without all contents is "         \
+    "stored with those that it has.\n\n"                                                           \
+    "Renders come oldest first. What is purged, hidden, or older than the policy keeps is "        \
+    "refused by the server and counted. What cannot be a render is left out and told: a tid of "   \
+    "another version, a revision that is no number, a value that is null or too large.\n\n"        \
+    "An import that was interrupted goes on where it ended. One that came to its end begins "      \
+    "anew when it is run again, and stores what came since. With --verify each render is read "    \
+    "back, which counts as a read by its revision; exit status 1 when one is missing or has "      \
+    "other bytes."
+
 #define PROSE_CHANGE_RULES_CHECK                                                                   \
     "Reads the rules in FILE, a configuration of the server with change: rules:, or a "            \
     "file with rules: "                                                                            \

@@ -37,6 +37,7 @@ enum cli_exit verb_fresh_why(struct cli_call *call);
 enum cli_exit verb_get(struct cli_call *call);
 enum cli_exit verb_history(struct cli_call *call);
 enum cli_exit verb_import_git(struct cli_call *call);
+enum cli_exit verb_import_restbase(struct cli_call *call);
 enum cli_exit verb_import_xml(struct cli_call *call);
 enum cli_exit verb_jobs_drain(struct cli_call *call);
 enum cli_exit verb_jobs_limit(struct cli_call *call);
