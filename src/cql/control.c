@@ -131,6 +131,7 @@ static void point_opened(void *ctx, struct cql_conn *conn)
     p->conn = NULL;
     points_close(c);
     control_move(c, CQL_CONTROL_UP);
+    c->stats.denied = false;
     k->conn = conn;
     k->address = p->address;
     k->address_bytes = p->address_bytes;
@@ -159,6 +160,7 @@ static void point_closed(void *ctx, struct cql_conn *conn, enum cql_end end,
         return;
     }
     p->conn = NULL;
+    c->stats.denied = end == CQL_END_DENIED;
     if (end == CQL_END_VERSION && version == c->version && version > CQL_VERSION_MIN)
         c->version--;
     if (end == CQL_END_VERSION && version > c->version)

@@ -210,6 +210,7 @@ struct cql_node_stats {
 struct cql_stats {
     unsigned version; /* of the protocol, on the last control connection; 0: none yet */
     bool control;
+    bool denied; /* no node of late let us in: the user or the password is wrong, or missing */
     uint64_t requests[3]; /* by enum cql_way */
     uint64_t failed, refused, timeouts, retries, speculated, speculated_won, prepared,
         prepared_again, connects, lost, warnings, refreshes;
