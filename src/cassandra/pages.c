@@ -5,6 +5,8 @@
 #include "cassandra/pages_impl.h"
 #include "cassandra/policies.h"
 
+#include "base/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +103,36 @@ struct page_bucket *cassandra_pages_bucket(struct cassandra_pages *p, str name)
     return NULL;
 }
 
+const struct page_policy *cassandra_pages_bucket_policy(const struct page_bucket *b)
+{
+    return &b->opts.policy;
+}
+
+uint16_t cassandra_pages_bucket_number(const struct page_bucket *b)
+{
+    return b->number;
+}
+
+void cassandra_pages_number(struct cassandra_pages *p, uint32_t srv)
+{
+    MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
+    p->opts.srv = srv;
+}
+
+void cassandra_pages_listen(struct cassandra_pages *p, const struct page_listener *l)
+{
+    MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
+    p->listener = *l;
+}
+
+void cassandra_pages_stats(struct cassandra_pages *p, struct pages_stats *out)
+{
+    MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
+    *out = (struct pages_stats){ .puts = atomic_load(&p->puts),
+                                 .duplicates = atomic_load(&p->duplicates),
+                                 .purged = atomic_load(&p->purged) };
+}
+
 /* ---- work on a title ---- */
 
 struct work *work_new(struct cassandra_pages *p, struct page_bucket *b, struct store_call *call)
@@ -128,14 +160,39 @@ static void work_note(struct work *w, const struct err_note *note)
         *w->note = *note;
 }
 
+static void work_log(struct work *w, err why, const struct err_note *note)
+{
+    struct cassandra_pages *p = w->pages;
+    int64_t now_ns = clock_mono(p->opts.clock).ns, told_ns = atomic_load(&p->told_ns);
+    if (p->opts.log == NULL || (told_ns != 0 && now_ns - told_ns < NS_PER_S) ||
+        !atomic_compare_exchange_strong(&p->told_ns, &told_ns, now_ns))
+        return;
+    log_event(p->opts.log, LOG_WARN, "store.failed", LOG_CSTR("why", err_name(why)),
+              LOG_CSTR("what", note->text), LOG_STR("title", w->key.title));
+}
+
+err work_blame(struct work *w, err why, bool unknown, const struct err_note *note)
+{
+    struct err_note told;
+    bool ours = why == ERR_LIMIT || why == ERR_CORRUPT || why == ERR_SHUTDOWN || why == ERR_GONE ||
+                (why == ERR_TIMEOUT && store_call_canceled(w->call));
+    if (why == ERR_OK || (ours && !unknown))
+        return why;
+    work_log(w, why, note);
+    err_note_set(&told, unknown ? "The cluster did not say in time whether it was written: it may "
+                                  "have been, or may be yet."
+                                : "The cluster that keeps the pages does not answer.");
+    work_note(w, &told);
+    return ERR_UNAVAILABLE;
+}
+
 static void work_loaded(struct store_call *c)
 {
     struct titles_load *l = CONTAINER_OF(c, struct titles_load, call);
     struct work *w = CONTAINER_OF(l, struct work, load);
     const struct cassandra_pages_opts *o = &w->pages->opts;
-    err e = c->why;
+    err e = work_blame(w, c->why, false, &l->note);
     if (e != ERR_OK) {
-        work_note(w, &l->note);
         work_end(w, e);
         return;
     }
@@ -168,6 +225,7 @@ void work_start(struct work *w, uint32_t domain, str title, struct home *home)
         work_end(w, ERR_UNAVAILABLE);
         return;
     }
+    w->domain = domain;
     pages_lock(p);
     INVARIANT(domain < p->domains_count);
     w->key = (struct titles_key){ .bucket = str_of(w->bucket->opts.name),
@@ -204,12 +262,14 @@ static void work_appended(struct store_call *c)
 {
     struct titles_append *a = CONTAINER_OF(c, struct titles_append, call);
     struct work *w = CONTAINER_OF(a, struct work, append);
-    if (c->why != ERR_OK) {
-        work_note(w, &a->note);
-        work_end(w, c->why);
-        return;
-    }
-    w->appended(w);
+    const struct page_listener *l = &w->pages->listener;
+    if (l->changed != NULL)
+        l->changed(l->ctx, w->bucket->number, w->domain, w->key.title);
+    err e = work_blame(w, c->why, a->unknown, &a->note);
+    if (e == ERR_OK)
+        w->appended(w);
+    else
+        work_end(w, e);
 }
 
 void work_append(struct work *w, struct fact *facts, unsigned count,

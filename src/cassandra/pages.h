@@ -25,6 +25,7 @@ struct cassandra_pages;
 struct cassandra_pages_opts {
     struct titles *titles; /* outlives it */
     struct clock *clock;
+    struct log *log;   /* NULL: silent */
     struct home *pool; /* where bytes are hashed and compressed; NULL: at the home of each call */
     uint32_t srv;      /* of this run of this server: no two have the same */
     /* How far clocks may be wrong; the longest from a decision to the end of its write; the longest
@@ -42,6 +43,13 @@ void cassandra_pages_free(struct cassandra_pages **pp); /* no request is under w
 /* The number of a domain in this process. ERR_LIMIT: CASSANDRA_DOMAINS_MAX. */
 MUST_CHECK err cassandra_pages_domain(struct cassandra_pages *p, str name, uint32_t *out);
 struct page_bucket *cassandra_pages_bucket(struct cassandra_pages *p, str name); /* NULL: none */
+const struct page_policy *cassandra_pages_bucket_policy(const struct page_bucket *b);
+uint16_t cassandra_pages_bucket_number(const struct page_bucket *b);
+/* The number of this run, where opts.srv was not known yet. Before the first request. */
+void cassandra_pages_number(struct cassandra_pages *p, uint32_t srv);
+/* As page_store_listen. It is told of a write that failed, too: it may have happened. */
+void cassandra_pages_listen(struct cassandra_pages *p, const struct page_listener *l);
+void cassandra_pages_stats(struct cassandra_pages *p, struct pages_stats *out);
 
 /* ---- policies (policies.h) ----
  * A store that is told nothing more has the policies of its options, from the beginning. */

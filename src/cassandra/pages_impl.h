@@ -30,6 +30,9 @@ struct cassandra_pages {
     struct frame_pool frames;
     const struct catalog_watch *watch; /* of policies; NULL: those of the options are all */
     atomic_bool plans_refused;
+    struct page_listener listener; /* changed NULL: none */
+    _Atomic int64_t told_ns;       /* mono: when a failure was logged last */
+    _Atomic uint64_t puts, duplicates, purged;
     pthread_mutex_t lock; /* of what is below */
     store_time last;      /* the greatest time of a fact of ours */
     char **domains;
@@ -49,6 +52,7 @@ struct work {
     struct page_bucket *bucket;
     struct store_call *call; /* the request's */
     struct arena arena;
+    uint32_t domain;
     struct titles_key key;
     struct titles_load load;
     struct titles_append append;
@@ -62,6 +66,9 @@ struct work {
 /* Loads and derives at home; then loaded. *out NULL: there is no memory. */
 struct work *work_new(struct cassandra_pages *p, struct page_bucket *b, struct store_call *call);
 void work_start(struct work *w, uint32_t domain, str title, struct home *home);
+/* What a failure of the cluster is to the caller, who is not told of nodes; the log is. unknown: a
+ * write may have happened, or may happen yet. */
+MUST_CHECK err work_blame(struct work *w, err why, bool unknown, const struct err_note *note);
 /* The request is over: posted to its home, since the work may run on the pool. */
 void work_end(struct work *w, err why);
 /* Gives the facts of a decision their time and server, and appends them. */

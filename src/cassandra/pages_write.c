@@ -118,6 +118,7 @@ static const struct titles_bytes *put_bytes(struct put_own *own)
 
 static void put_appended(struct work *w)
 {
+    (void)atomic_fetch_add(&w->pages->puts, 1); /* a figure */
     work_end(w, ERR_OK);
 }
 
@@ -132,6 +133,8 @@ static void put_loaded(struct work *w)
     }
     if (e == ERR_OK)
         e = put_decide(w, q, own);
+    if (e == ERR_OK && own->answer.facts_count == 0)
+        (void)atomic_fetch_add(&w->pages->duplicates, 1);
     if (e != ERR_OK || own->answer.facts_count == 0)
         work_end(w, e);
     else
@@ -160,6 +163,7 @@ static void order_appended(struct work *w)
     err e = after == NULL ? ERR_LIMIT : work_after(w, a, after);
     if (e == ERR_OK && o->kind == ORDER_PURGE) {
         o->purged = w->memory.rows_count - after->rows_count;
+        (void)atomic_fetch_add(&w->pages->purged, o->purged);
     } else if (e == ERR_OK && o->kind != ORDER_UNSTASH) {
         struct page_row row;
         if (title_get(&after->title, o->render.name, &row) == ERR_OK)

@@ -1,0 +1,275 @@
+/* store.c - opens the store, watches it, and sends each request on its way.
+ *
+ *   SCHEMA -> NUMBER -> CLOCK -> open        each step, when it fails, begins at SCHEMA again later
+ *
+ * Invariants: (1) a request goes to pages.h only while the store is open. (2) Of opening, looking
+ * and comparing one exchange each is under way at most. (3) After cassandra_store_close nothing is
+ * started any more. */
+#include "cassandra/store_impl.h"
+
+#include "base/log.h"
+#include "cassandra/incarnation.h"
+#include "cassandra/schema.h"
+#include "cassandra/skew.h"
+#include "cql/cql.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOOK_PERIOD_MS = 1000, LOOK_WAIT_MS = 3000, OPEN_PERIOD_MS = 1000, OPEN_WAIT_MS = 10000 };
+
+/* ---- opening ---- */
+
+static mono in_ms(const struct cassandra_store *s, int64_t ms)
+{
+    return mono_add_ms(clock_mono(s->opts.clock), ms);
+}
+
+static void open_failed(struct cassandra_store *s, const char *why)
+{
+    bool news = strcmp(s->why.text, why) != 0;
+    s->busy = false;
+    s->open_at = in_ms(s, OPEN_PERIOD_MS);
+    err_note_set(&s->why, "%s", why);
+    if (news)
+        log_event(s->opts.log, LOG_WARN, "store.away", LOG_CSTR("why", why));
+}
+
+static void skew_judge(struct cassandra_store *s, int64_t ahead_ns)
+{
+    if (s->opts.unguarded)
+        return;
+    bool skewed = ahead_ns > s->opts.max_skew_ns || ahead_ns < -s->opts.max_skew_ns;
+    bool was = atomic_exchange(&s->skewed, skewed);
+    s->ahead_ns = ahead_ns;
+    if (skewed && !was)
+        log_event(s->opts.log, LOG_ERROR, "store.clock_skew",
+                  LOG_INT("ahead_ms", ahead_ns / NS_PER_MS),
+                  LOG_INT("max_ms", s->opts.max_skew_ns / NS_PER_MS),
+                  LOG_CSTR("what", "this machine's clock is not where those of the cluster are: "
+                                   "writes are refused until it is"));
+    else if (was && !skewed)
+        log_event(s->opts.log, LOG_INFO, "store.clock_fine",
+                  LOG_INT("ahead_ms", ahead_ns / NS_PER_MS));
+}
+
+static void open_compared(void *ctx, err why, int64_t ahead_ns)
+{
+    struct cassandra_store *s = ctx;
+    if (why != ERR_OK) {
+        open_failed(s, "no node tells its time");
+        return;
+    }
+    skew_judge(s, ahead_ns);
+    s->skew_at = in_ms(s, s->opts.skew_period_ms);
+    s->busy = false;
+    s->why.text[0] = '\0';
+    s->look_at = clock_mono(s->opts.clock);
+    atomic_store(&s->ready, true); /* what was read just now was read at a quorum */
+    int opening = STORE_OPENING;
+    (void)atomic_compare_exchange_strong(&s->state, &opening, STORE_OPEN); /* or it was closed */
+    log_event(s->opts.log, LOG_INFO, "store.open", LOG_CSTR("keyspace", s->opts.keyspace),
+              LOG_INT("server", s->number));
+}
+
+static void open_numbered(void *ctx, err why, uint32_t number, const struct err_note *note)
+{
+    struct cassandra_store *s = ctx;
+    if (why != ERR_OK) {
+        open_failed(s, note->text);
+        return;
+    }
+    s->number = number;
+    cassandra_pages_number(s->pages, number);
+    const struct skew_opts o = { .client = s->opts.client,
+                                 .clock = s->opts.clock,
+                                 .deadline = in_ms(s, OPEN_WAIT_MS) };
+    skew_look(&o, open_compared, s);
+}
+
+static void open_looked(void *ctx, err why, unsigned version, const struct err_note *note)
+{
+    struct cassandra_store *s = ctx;
+    s->denied = why == ERR_OK && version != SCHEMA_VERSION;
+    if (why != ERR_OK) {
+        open_failed(s, note->text);
+        return;
+    }
+    if (s->denied) {
+        struct err_note told;
+        if (version == 0)
+            err_note_set(&told,
+                         "keyspace %s has no tables of this program: palimpsest store schema "
+                         "makes them",
+                         s->opts.keyspace);
+        else
+            err_note_set(&told,
+                         "the schema of keyspace %s has version %u, this program knows %d: %s",
+                         s->opts.keyspace, version, SCHEMA_VERSION,
+                         version < SCHEMA_VERSION ? "palimpsest store schema brings it there"
+                                                  : "a newer program is needed");
+        open_failed(s, told.text);
+        return;
+    }
+    const struct incarnation_opts o = { .client = s->opts.client,
+                                        .keyspace = s->opts.keyspace,
+                                        .random = s->opts.random,
+                                        .deadline = in_ms(s, OPEN_WAIT_MS) };
+    incarnation_take(&o, open_numbered, s);
+}
+
+static void open_begin(struct cassandra_store *s)
+{
+    const struct schema_opts o = { .client = s->opts.client,
+                                   .clock = s->opts.clock,
+                                   .keyspace = s->opts.keyspace,
+                                   .deadline = in_ms(s, OPEN_WAIT_MS) };
+    s->busy = true;
+    schema_look(&o, open_looked, s);
+}
+
+/* ---- watching ---- */
+
+static void watch_looked(struct cql_request *q)
+{
+    struct cassandra_store *s = CONTAINER_OF(q, struct cassandra_store, look);
+    bool fine = q->out.why == ERR_OK, was = atomic_exchange(&s->ready, fine);
+    if (was && !fine)
+        log_event(s->opts.log, LOG_WARN, "store.away", LOG_CSTR("why", q->out.note.text));
+    else if (fine && !was)
+        log_event(s->opts.log, LOG_INFO, "store.back", LOG_CSTR("keyspace", s->opts.keyspace));
+    err_note_set(&s->why, "%s", fine ? "" : q->out.note.text);
+    cql_outcome_fini(&q->out);
+    s->looking = false;
+    s->look_at = in_ms(s, LOOK_PERIOD_MS);
+}
+
+static void watch_look(struct cassandra_store *s)
+{
+    struct cql_request *q = &s->look;
+    s->looking = true;
+    *q = (struct cql_request){ .way = CQL_WAY_TEXT,
+                               .text = str_of(s->look_text),
+                               .done = watch_looked };
+    q->params.consistency = CQL_LOCAL_QUORUM;
+    q->params.timestamp_us = CQL_NO_TIMESTAMP;
+    q->params.now_s = CQL_NO_NOW;
+    q->deadline = in_ms(s, LOOK_WAIT_MS);
+    cql_start(s->opts.client, q);
+}
+
+/* What no node tells changes nothing: nobody knows better. */
+static void watch_compared(void *ctx, err why, int64_t ahead_ns)
+{
+    struct cassandra_store *s = ctx;
+    if (why == ERR_OK)
+        skew_judge(s, ahead_ns);
+    s->comparing = false;
+    s->skew_at = in_ms(s, s->opts.skew_period_ms);
+}
+
+static void watch_compare(struct cassandra_store *s)
+{
+    const struct skew_opts o = { .client = s->opts.client,
+                                 .clock = s->opts.clock,
+                                 .deadline = in_ms(s, OPEN_WAIT_MS) };
+    s->comparing = true;
+    skew_look(&o, watch_compared, s);
+}
+
+void cassandra_store_tick(struct cassandra_store *s)
+{
+    MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    int64_t now_ns = clock_mono(s->opts.clock).ns;
+    int state = atomic_load(&s->state);
+    bool first = s->why.text[0] == '\0' && cql_is_ready(s->opts.client);
+    if (state == STORE_OPENING && !s->busy && (first || now_ns >= s->open_at.ns))
+        open_begin(s);
+    if (state != STORE_OPEN)
+        return;
+    if (!s->looking && now_ns >= s->look_at.ns)
+        watch_look(s);
+    if (!s->comparing && now_ns >= s->skew_at.ns)
+        watch_compare(s);
+}
+
+/* ---- life ---- */
+
+struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o,
+                                            struct err_note *note)
+{
+    struct cassandra_store *s = calloc(1, sizeof *s);
+    INVARIANT(s != NULL);
+    s->magic = CASSANDRA_STORE_MAGIC;
+    s->opts = *o;
+    s->store.ops = &cassandra_store_ops;
+    s->open_at = mono_add_ms(clock_mono(o->clock), OPEN_PERIOD_MS);
+    s->titles = titles_new(o->client, o->keyspace, o->clock, note);
+    const struct cassandra_pages_opts pages = { .titles = s->titles,
+                                                .clock = o->clock,
+                                                .log = o->log,
+                                                .pool = o->pool,
+                                                .max_skew_ns = o->max_skew_ns,
+                                                .write_timeout_ns = o->write_timeout_ns,
+                                                .making_ns = o->making_ns,
+                                                .buckets = o->buckets,
+                                                .buckets_count = o->buckets_count };
+    if (s->titles != NULL)
+        s->pages = cassandra_pages_new(&pages, note);
+    if (s->pages == NULL) {
+        cassandra_store_free(&s);
+        return NULL;
+    }
+    int n = snprintf(s->look_text, sizeof s->look_text,
+                     "SELECT value FROM %s.meta WHERE key = 'schema'", o->keyspace);
+    INVARIANT(n > 0 && (size_t)n < sizeof s->look_text); /* titles_new looked at the keyspace */
+    return s;
+}
+
+void cassandra_store_free(struct cassandra_store **sp)
+{
+    struct cassandra_store *s = *sp;
+    *sp = NULL;
+    if (s == NULL)
+        return;
+    MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    cassandra_pages_free(&s->pages);
+    titles_free(&s->titles);
+    s->magic = 0;
+    free(s);
+}
+
+struct page_store *cassandra_store_pages(struct cassandra_store *s)
+{
+    MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    return &s->store;
+}
+
+void cassandra_store_close(struct cassandra_store *s)
+{
+    MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    atomic_store(&s->state, STORE_CLOSED);
+    atomic_store(&s->ready, false);
+    while (atomic_load(&s->starting) > 0) /* each for a moment */
+        (void)sched_yield();              /* it never fails */
+}
+
+void cassandra_store_look(const struct cassandra_store *s, struct cassandra_store_state *out)
+{
+    MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    *out = (struct cassandra_store_state){ .open = atomic_load(&s->state) == STORE_OPEN,
+                                           .ready = atomic_load(&s->ready),
+                                           .denied = s->denied,
+                                           .skewed = atomic_load(&s->skewed),
+                                           .ahead_ns = s->ahead_ns,
+                                           .number = s->number };
+    (void)snprintf(out->why, sizeof out->why, "%s", s->why.text); /* as long */
+}
+
+bool cassandra_store_ready(const struct cassandra_store *s)
+{
+    MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    return atomic_load(&s->ready);
+}
