@@ -92,6 +92,27 @@ struct config_list {
     struct list_bucket_opts list;
 };
 
+/* Where pages are kept. */
+enum config_pages { PAGES_EMBEDDED, PAGES_CASSANDRA };
+enum config_tls { TLS_OFF, TLS_ON, TLS_UNVERIFIED };
+enum { CONFIG_CONTACT_POINTS_MAX = 16 };
+struct config_cassandra {
+    const char *contact_points_text; /* as written */
+    const char *contact_points[CONFIG_CONTACT_POINTS_MAX];
+    unsigned contact_points_count;
+    const char *local_dc; /* NULL or empty: not said */
+    bool remote_dcs;
+    const char *keyspace;
+    const char *replication_text; /* "DC=COPIES", separated by commas */
+    const char *replication;      /* as CQL has it; NULL: not said */
+    const char *user, *password_file;
+    bool plain_anywhere; /* the password goes without TLS to other machines, too */
+    enum config_tls tls;
+    const char *ca_file, *cert_file, *key_file, *tls_name;
+    int64_t start_timeout_ms;
+    int64_t max_skew_ns, skew_period_ms;
+};
+
 enum { CONFIG_STORES_MAX = 64 };
 struct config_store {
     const char *name;
@@ -168,6 +189,7 @@ struct config {
     size_t page_body_bytes_max;
     size_t page_transform_bytes_max; /* of the bodies of all transforms under way */
     size_t hot_bytes;                /* of ready answers */
+    int64_t hot_ttl_ns;              /* of one, where the store is shared */
     size_t http_bytes_max;           /* of all requests under way; 0: a quarter of what there is */
     int64_t leap_ns_max; /* the machine's clock is believed so far ahead of what is stored */
     int64_t drain_timeout_ms;
@@ -180,6 +202,8 @@ struct config {
     struct config_list lists[CONFIG_LISTS_MAX];
     unsigned lists_count;
     size_t lists_bytes; /* of lists kept for a moment */
+    enum config_pages pages;
+    struct config_cassandra cassandra;
     uint64_t segment_bytes, free_bytes_min;
     unsigned pool_threads; /* for what blocks */
     enum log_level log_level;

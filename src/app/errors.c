@@ -132,8 +132,11 @@ static void fail(struct http_exchange *x, err why, const struct err_note *note, 
         if (discreet)
             detail = str_of(of_err[why].detail);
     }
+    bool skewed = why == ERR_UNAVAILABLE && str_starts(detail, STR("clock_skew: "));
+    if (skewed)
+        detail = str_skip(detail, sizeof "clock_skew: " - 1);
     app_problem_told(x, &(struct app_problem){ .status = of_err[why].status,
-                                               .type = of_err[why].type,
+                                               .type = skewed ? "clock_skew" : of_err[why].type,
                                                .detail = detail,
                                                .cache_control = cache_control });
 }

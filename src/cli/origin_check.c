@@ -3,6 +3,7 @@
  *
  * Each check is a step that starts one request and leads to the next; all run on a loop of our own,
  * on this thread. Invariant: one request is under way, or the check is over. */
+#include "cli/config.h"
 #include "cli/out.h"
 #include "cli/verbs.h"
 #include "http/client.h"
@@ -14,7 +15,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define CHECK_PAGE "Main_Page"
 #define CHECK_STRANGER "Palimpsest/no_such_page" /* owns no revision */
@@ -297,42 +297,6 @@ static bool check_domain(const struct config *config, const struct config_domain
     return fine;
 }
 
-struct told {
-    const struct cli_call *call;
-    enum cli_exit code;
-};
-
-static void tell_fault(void *ctx, const char *line)
-{
-    struct told *t = ctx;
-    t->code = cli_fail(t->call, CLI_USAGE, "%s", line);
-}
-
-/* The options as a server with the same arguments would have them. */
-static enum cli_exit load(struct options *o, const struct cli_call *call)
-{
-    char *args[2 * CLI_GIVEN_MAX + 1];
-    int count = 0;
-    char config[] = "--config", set[] = "--set";
-    for (unsigned i = 0; i < call->given_count; i++) {
-        const char *name = call->given[i].option->name;
-        bool is_config = strcmp(name, "config") == 0;
-        if (!is_config && strcmp(name, "set") != 0)
-            continue;
-        args[count++] = is_config ? config : set;
-        args[count++] =
-            (char *)(uintptr_t)call->given[i].value; /* argv's own, and not written to */
-    }
-    args[count] = NULL;
-    struct err_note note;
-    struct options_sources from = { .argc = count, .argv = args, .envp = environ };
-    if (options_load(o, &from, &note) == ERR_OK)
-        return CLI_OK;
-    struct told told = { .call = call, .code = CLI_USAGE };
-    options_faults(o, &note, tell_fault, &told);
-    return told.code;
-}
-
 static enum cli_exit check_all(const struct config *config, const struct cli_call *call)
 {
     const char *only = call->operands_count > 0 ? call->operands[0] : NULL;
@@ -361,7 +325,7 @@ static enum cli_exit check_all(const struct config *config, const struct cli_cal
 enum cli_exit verb_origin_check(struct cli_call *call)
 {
     struct options *o = options_new();
-    enum cli_exit code = load(o, call);
+    enum cli_exit code = config_load(o, call);
     if (code == CLI_OK)
         code = check_all(options_config(o), call);
     options_free(&o);

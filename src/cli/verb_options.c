@@ -109,6 +109,15 @@ const struct cli_option origin_check_options[] = {
     OPTIONS_END,
 };
 
+const struct cli_option store_schema_options[] = {
+    { "config", 0, "FILE", "Options of the server in YAML; also $PALIMPSEST_CONFIG" },
+    { "set", 0, "NAME=VALUE", "Any option of the server by its name" },
+    { "look", 0, NULL, "Change nothing; exit status 6 when it is not the version of this program" },
+    { "timeout", 0, "DURATION", "How long it may take [2m]" },
+    OPTION_JSON,
+    OPTIONS_END,
+};
+
 const struct cli_option options_options[] = {
     { "markdown", 0, NULL, "As a table in Markdown" },
     { "roff", 0, NULL, "As part of a man page" },

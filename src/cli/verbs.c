@@ -190,6 +190,16 @@ const struct cli_verb cli_verbs[] = {
       .options = origin_check_options,
       .operands_max = 1,
       .run = verb_origin_check },
+    { .name = "store schema",
+      .usage = "",
+      .summary = "make or renew the tables of a store on Cassandra",
+      .prose = "Reads the server's options, makes the keyspace of store.keyspace with the copies "
+               "that store.replication says, and the tables in it; or brings those that are there "
+               "to the version that this program knows. With --look it only says which version "
+               "is there. Run it once, from one place, before servers of a new version start. It "
+               "changes nothing when all is there.",
+      .options = store_schema_options,
+      .run = verb_store_schema },
     { .name = "options",
       .usage = "",
       .summary = "list the options of the server",

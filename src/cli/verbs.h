@@ -79,6 +79,7 @@ void serve_man_options(FILE *to); /* the table of the server's options, as roff 
 enum cli_exit verb_slow_ls(struct cli_call *call);
 enum cli_exit verb_stash_ls(struct cli_call *call);
 enum cli_exit verb_stash_rm(struct cli_call *call);
+enum cli_exit verb_store_schema(struct cli_call *call);
 enum cli_exit verb_token_create(struct cli_call *call);
 enum cli_exit verb_token_lock(struct cli_call *call);
 enum cli_exit verb_token_ls(struct cli_call *call);

@@ -101,7 +101,11 @@ bool page_get_lasts(const struct page_get *g, store_time *until)
     if (page_is_asked(g->service, g->target.domain) &&
         (g->cell == NULL || g->trusted != GET_TRUSTED))
         return false; /* nothing would end it, or the next is to be told otherwise */
+    if (g->service->shared_store && g->service->hot_ttl_ns == 0)
+        return false;
     *until = r->due_at;
+    if (g->service->shared_store)
+        *until = store_time_min(*until, store_time_add(g->looked_at, g->service->hot_ttl_ns));
     if (r->state == PAGE_RECENT)
         *until =
             store_time_min(*until, store_time_add(r->superseded_at,
@@ -372,6 +376,8 @@ static enum page_get_state look_enter(struct page_get *g)
     struct page_bucket *bucket = g->target.settings->bucket;
     g->seen = page_changes_see(s->changes, page_store_bucket_number(s->store, bucket),
                                r->which.domain, r->which.title);
+    if (s->shared_store)
+        g->looked_at = clock_store(s->clock);
     r->call = (struct store_call){ .home = g->home, .done = read_done };
     r->bucket = bucket;
     r->arena = g->arena;

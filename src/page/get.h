@@ -139,6 +139,7 @@ struct page_get {
     uint64_t says;
     enum trust_reader reader;
     struct page_seen seen;   /* before the read */
+    store_time looked_at;    /* the same, with shared_store */
     enum http_coding coding; /* of the answer */
     struct http_range range;
     str location, body; /* body: as stored, or its raw bytes when the coding is identity */

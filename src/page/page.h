@@ -121,9 +121,11 @@ struct page_service {
     struct loop *loop;
     struct clock *clock;
     struct log *log;
-    struct budget *budget;           /* what requests hold; NULL: it is not counted */
-    size_t arena_bytes_max;          /* of one making */
-    int64_t write_timeout_ms;        /* of one put or order */
+    struct budget *budget;    /* what requests hold; NULL: it is not counted */
+    size_t arena_bytes_max;   /* of one making */
+    int64_t write_timeout_ms; /* of one put or order */
+    bool shared_store;        /* other servers write to it, too */
+    int64_t hot_ttl_ns; /* then: how long what was read may be answered again unread; 0: never */
     void (*shape_free)(void *shape); /* make.h; NULL: no waiter builds one */
 };
 

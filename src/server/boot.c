@@ -1,5 +1,5 @@
-/* Order: clock, log, metrics, engine, buckets, tables, events, authority, loop, origins, handlers,
- * upkeep, listeners. The store is open before anything listens. */
+/* Order: clock, log, metrics, engine, loop, buckets, tables, events, authority, origins, handlers,
+ * upkeep, listeners. The store is open before anything listens; one in Cassandra may open later. */
 #include "server/boot.h"
 
 #include "app/change/streams.h"
@@ -100,26 +100,41 @@ static void open_service(struct server *s)
     page->budget = s->app.budget;
     page->arena_bytes_max = c->http.arena_bytes_max;
     page->write_timeout_ms = c->write_timeout_ms;
+    page->shared_store = c->pages != PAGES_EMBEDDED;
+    page->hot_ttl_ns = c->hot_ttl_ns;
 }
 
+/* With Cassandra no bucket is of the engine. */
 static err open_pages(struct server *s, enum server_exit *status, struct err_note *note)
 {
     struct page_bucket_opts buckets[CONFIG_BUCKETS_MAX + 1];
+    bool embedded = s->config->pages == PAGES_EMBEDDED;
     unsigned count = 0;
-    for (; count < s->config->buckets_count; count++)
+    for (; embedded && count < s->config->buckets_count; count++)
         buckets[count] = s->config->buckets[count].page;
-    if (origins_wanted(s->config))
+    if (embedded && origins_wanted(s->config))
         buckets[count++] = origins_stash_opts(s->config);
     const struct pages_opts opts = { s->app.engine, s->app.clock, entropy_u64(), buckets, count };
     err why = pages_new(&opts, &s->pages, note);
+    *status = server_exit_of(why);
     if (why == ERR_OK) {
         s->app.page.store = pages_store(s->pages);
-        open_service(s);
+        pages_read_on(s->pages, loop_pool(s->app.loop));
     }
+    if (why == ERR_OK && !embedded)
+        why = server_open_store(s, status, note);
     if (why == ERR_OK)
-        why = tables_new(s->app.engine, s->app.clock, &s->tables, note);
-    if (why == ERR_OK)
+        open_service(s);
+    return why;
+}
+
+static err open_tables(struct server *s, enum server_exit *status, struct err_note *note)
+{
+    err why = tables_new(s->app.engine, s->app.clock, &s->tables, note);
+    if (why == ERR_OK) {
         s->app.tables = tables_store(s->tables);
+        tables_read_on(s->tables, loop_pool(s->app.loop));
+    }
     *status = server_exit_of(why);
     return why;
 }
@@ -303,16 +318,27 @@ static void check_permissions(const struct http_route *table)
             check_failed(table->pattern, 0, "a route asks for a permission nobody can have");
 }
 
+/* Of a store that servers share: tables, values and events would be those of one server. */
+static bool routes_wanted(const struct server *s, const struct http_route *table)
+{
+    const struct http_route *const local[] = { app_table_routes,  app_value_routes,
+                                               app_stream_routes, app_rule_routes,
+                                               app_item_routes,   app_timeline_routes };
+    bool wanted = table != app_hook_routes || s->config->test_hooks;
+    for (size_t i = 0; i < COUNT_OF(local); i++)
+        wanted = wanted && (s->config->pages == PAGES_EMBEDDED || table != local[i]);
+    return wanted;
+}
+
 static err open_http(struct server *s, enum server_exit *status, struct err_note *note)
 {
     const struct http_route *tables[APP_TABLES_MAX];
     unsigned count = 0;
-    for (; app_tables[count] != NULL; count++) {
-        check_permissions(app_tables[count]);
-        tables[count] = app_tables[count];
+    for (unsigned i = 0; app_tables[i] != NULL; i++) {
+        check_permissions(app_tables[i]);
+        if (routes_wanted(s, app_tables[i]))
+            tables[count++] = app_tables[i];
     }
-    if (!s->config->test_hooks)
-        count--;                           /* they are the last table */
     bool ready = s->config->hot_bytes > 0; /* else it would look for nothing */
     struct http_server_opts opts = { .listens = s->config->listens,
                                      .listens_count = s->config->listens_count,
@@ -348,9 +374,7 @@ static void run_upkeep(struct app *app)
 
 static err open_origins(struct server *s, enum server_exit *status, struct err_note *note)
 {
-    s->app.page.loop = s->app.loop = loop_new(server_pool_threads(s->config));
-    pages_read_on(s->pages, loop_pool(s->app.loop));
-    tables_read_on(s->tables, loop_pool(s->app.loop));
+    s->served = true;
     err why = origins_open(&s->app, s->domains, note);
     *status = SERVER_USAGE;
     return why;
@@ -424,7 +448,11 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     open_budget(s);
     err why = open_engine(s, status, note);
     if (why == ERR_OK)
+        s->app.page.loop = s->app.loop = loop_new(server_pool_threads(config));
+    if (why == ERR_OK)
         why = open_pages(s, status, note);
+    if (why == ERR_OK)
+        why = open_tables(s, status, note);
     if (why == ERR_OK)
         why = open_events(s, status, note);
     if (why == ERR_OK)
@@ -485,14 +513,17 @@ void server_unboot(struct server *s)
     http_server_free(&s->app.http);
     upkeep_free(&s->upkeep);
     server_close_queues(s);
-    bool started = s->app.loop != NULL;
+    bool started = s->served;
     if (s->app.events != NULL)
         event_log_hush(s->app.events);
     if (started) {
         streams_stop(s->app.streams);
         change_stop(s->app.change);
         origins_close(&s->app, s->domains);
-        loop_free(&s->app.loop); /* ends what requests left on the pool, which may still steer */
+    }
+    server_close_store(s);
+    loop_free(&s->app.loop); /* ends what requests left on the pool, which may still steer */
+    if (started) {
         change_free(&s->app.change);
         timeline_remote_free(&s->timelines);
         streams_free(&s->app.streams);
@@ -506,6 +537,7 @@ void server_unboot(struct server *s)
     tables_free(&s->tables);
     event_log_free(&s->app.events);
     pages_free(&s->pages);
+    server_free_store(s);
     settings_free(&s->settings);
     free(s->domains);
     metrics_free(&s->app.metrics);

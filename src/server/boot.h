@@ -14,9 +14,11 @@ struct server {
     struct page_domain *domains; /* app.page.domains, as they are filled in */
     struct settings *settings;   /* app.page.buckets */
     struct value_settings values[CONFIG_BUCKETS_MAX]; /* app.values.buckets */
-    struct pages *pages;                              /* app.page.store is what they do */
-    struct tables *tables;                            /* app.tables, too */
-    struct timeline_remote *timelines; /* of rules that keep them in Redis; NULL: there is none */
+    struct pages *pages;   /* app.page.store is what they do; without buckets with cassandra */
+    struct tables *tables; /* app.tables, too */
+    struct timeline_remote *timelines;  /* of rules that keep them in Redis; NULL: there is none */
+    struct server_cassandra *cassandra; /* NULL: pages are in the data directory */
+    bool served;                        /* origins are there, and what stands on them */
     struct upkeep *upkeep;
     struct timekeep timekeep;
     struct budget budget;        /* app.budget */
@@ -33,6 +35,14 @@ MUST_CHECK err server_boot(struct server *s, const struct config *config, enum s
 void server_reloaded(struct server *s);
 /* The loop has stopped and no request is open. */
 void server_unboot(struct server *s);
+
+/* boot_store.c: the page store of store.kind cassandra, which becomes app.page.store. Runs the loop
+ * until it is open, or for store.start_timeout. */
+MUST_CHECK err server_open_store(struct server *s, enum server_exit *status, struct err_note *note);
+/* Runs the loop until the client has stopped: all of it works on what was half built. Nobody asks
+ * it any more. */
+void server_close_store(struct server *s);
+void server_free_store(struct server *s); /* behind all that knows the store */
 
 /* boot_queue.c: pool_threads and as many more as stores and calls on them may hold while they do
  * not answer, so that those are nobody else's loss. */

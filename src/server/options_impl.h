@@ -110,6 +110,8 @@ MUST_CHECK err options_rules(struct options *o, yaml_document_t *doc, const yaml
 /* Tells what rules differ, and takes them over. */
 void options_rules_take(struct options *running, const struct options *fresh,
                         options_change_fn *each, void *ctx);
+/* options_store.c. The cluster of store.*, and what it cannot keep: after buckets and rules. */
+MUST_CHECK err options_finish_store(struct options *o, struct err_note *note);
 /* options_bucket.c. Sets a field of a bucket, also before its kind is known. */
 MUST_CHECK err option_set_field(struct options *o, struct option_value *v, str field,
                                 struct err_note *note);

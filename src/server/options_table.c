@@ -20,6 +20,10 @@ static const char *const rerenders[] = { "on_read", "at_once", "paced", "never",
 static const char *const lease_durabilities[] = { "auto", "written", "sync",
                                                   NULL }; /* enum queue_lease_durability */
 static const char *const codecs[] = { "identity", "gzip", "zstd", NULL }; /* enum page_codec */
+static const char *const pages[] = { "embedded", "cassandra", NULL };     /* enum config_pages */
+static const char *const tls[] = { "off", "on", "unverified", NULL };     /* enum config_tls */
+_Static_assert(COUNT_OF(pages) == PAGES_CASSANDRA + 2, "a name each");
+_Static_assert(COUNT_OF(tls) == TLS_UNVERIFIED + 2, "a name each");
 _Static_assert(COUNT_OF(auths) == AUTH_INTERNAL + 2, "a name each");
 _Static_assert(COUNT_OF(etags) == ETAG_STRONG + 2, "a name each");
 _Static_assert(COUNT_OF(hiddens) == HIDDEN_FORBIDDEN + 2, "a name each");
@@ -133,6 +137,10 @@ const struct option option_rows[] = {
       AT(client.ca_file) },
     { "hot_bytes", NULL, OPTION_SIZE, 0, TI, .initial = "64M",
       .prose = "Memory for answers kept ready", AT(hot_bytes) },
+    { "hot_ttl", NULL, OPTION_NS, 0, HOUR, .initial = "1s",
+      .prose = "With store.kind cassandra: how long an answer is kept ready, so how late a server "
+               "shows what another one did; 0: none is",
+      AT(hot_ttl_ns) },
     { "pool_threads", NULL, OPTION_COUNT, 2, 128, .initial = "4",
       .prose = "Threads for work that blocks: cold reads, upkeep, checks", AT(pool_threads) },
     { "page.body_bytes_max", NULL, OPTION_SIZE, KI, PAGE_BYTES_MAX, .initial = "8M",
@@ -177,6 +185,55 @@ const struct option option_rows[] = {
                "release refuses it" },
     { "store.free_bytes_min", NULL, OPTION_SIZE, MI, TI, .initial = "64M",
       .prose = "Puts are refused when the disk has less than this left", AT(free_bytes_min) },
+    { "store.kind", NULL, OPTION_CHOICE, .choices = pages, .initial = "embedded",
+      .prose = "Where pages are kept: in the data directory, or in a cluster of Cassandra that "
+               "servers share",
+      AT(pages) },
+    { "store.contact_points", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Nodes of the cluster that are asked first, HOST or HOST:PORT",
+      AT(cassandra.contact_points_text) },
+    { "store.local_dc", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Name of the data centre that this server is in", AT(cassandra.local_dc) },
+    { "store.remote_dcs", NULL, OPTION_FLAG, .initial = "false",
+      .prose = "Ask other data centres when no node of this one can be asked",
+      AT(cassandra.remote_dcs) },
+    { "store.keyspace", NULL, OPTION_TEXT, .initial = "palimpsest",
+      .prose = "Where the tables are: a letter, then letters, digits and _, all small",
+      AT(cassandra.keyspace) },
+    { "store.replication", NULL, OPTION_TEXT, .initial = "",
+      .prose = "How many copies each data centre has, DC=COPIES: for palimpsest store schema, "
+               "which makes the keyspace",
+      AT(cassandra.replication_text) },
+    { "store.auth.user", NULL, OPTION_TEXT, .initial = "",
+      .prose = "As whom the server logs in; none: it does not", AT(cassandra.user) },
+    { "store.auth.password_file", NULL, OPTION_TEXT, .initial = "",
+      .prose = "File with that user's password", AT(cassandra.password_file) },
+    { "store.auth.plain_anywhere", NULL, OPTION_FLAG, .initial = "false",
+      .prose = "Send the password without TLS to other machines, too",
+      AT(cassandra.plain_anywhere) },
+    { "store.tls.mode", NULL, OPTION_CHOICE, .choices = tls, .initial = "off",
+      .prose = "TLS to the nodes: off, on, or on whatever certificate a node has",
+      AT(cassandra.tls) },
+    { "store.tls.ca_file", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Certificates that nodes are checked against, instead of the system's",
+      AT(cassandra.ca_file) },
+    { "store.tls.cert_file", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Certificate of this server, for nodes that want one", AT(cassandra.cert_file) },
+    { "store.tls.key_file", NULL, OPTION_TEXT, .initial = "", .prose = "Its key",
+      AT(cassandra.key_file) },
+    { "store.tls.name", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Name that the certificate of each node has; none: its own host's",
+      AT(cassandra.tls_name) },
+    { "store.start_timeout", NULL, OPTION_MS, 0, HOUR, .initial = "10s",
+      .prose = "How long a start waits for the cluster; one that answers later comes then",
+      AT(cassandra.start_timeout_ms) },
+    { "store.max_skew", NULL, OPTION_NS, 10 * MS, MINUTE, .initial = "500ms",
+      .prose = "How far the clocks of servers and nodes may be apart; beyond it a server refuses "
+               "writes",
+      AT(cassandra.max_skew_ns) },
+    { "store.skew_period", NULL, OPTION_MS, 100 * MS, DAY, .initial = "60s",
+      .prose = "How often a server compares its clock with those of two nodes",
+      AT(cassandra.skew_period_ms) },
     { "value.cors", NULL, OPTION_FLAG, .initial = "false",
       .prose = "Buckets of values that are not named in buckets: scripts of other sites may read "
                "their answers",

@@ -56,6 +56,6 @@ extern const struct option option_value_rows[];
 extern const struct option option_origin_rows[];
 extern const struct option option_list_rows[];     /* fields of lists.NAME; ends with name NULL */
 extern const struct option option_listener_rows[]; /* of listeners.NAME; ends with name NULL */
-enum { OPTION_ROWS_MAX = 96 };                     /* of each table */
+enum { OPTION_ROWS_MAX = 128 };                    /* of each table */
 
 #endif

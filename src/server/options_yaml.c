@@ -170,6 +170,47 @@ static err take_databases(const struct yaml_walk *w, const yaml_node_t *map)
     return why;
 }
 
+/* {dc1: 3, dc2: 3}, as options_store.c reads it. */
+static err take_copies(const struct yaml_walk *w, const yaml_node_t *map)
+{
+    struct buf joined;
+    bool fine = true;
+    buf_init(&joined, OPTIONS_VALUE_BYTES_MAX);
+    const yaml_node_pair_t *end = map->data.mapping.pairs.top;
+    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < end && fine; p++) {
+        const yaml_node_t *dc = yaml_document_get_node(w->doc, p->key);
+        const yaml_node_t *copies = yaml_document_get_node(w->doc, p->value);
+        fine = dc->type == YAML_SCALAR_NODE && copies->type == YAML_SCALAR_NODE;
+        if (fine)
+            buf_printf(&joined, "%s%.*s=%.*s", joined.n == 0 ? "" : ",", STR_ARG(yaml_doc_text(dc)),
+                       STR_ARG(yaml_doc_text(copies)));
+    }
+    err why =
+        fine && buf_status(&joined) == ERR_OK
+            ? options_set(w->o, STR("store.replication"), buf_str(&joined), from_node(w, map),
+                          w->note)
+            : option_fail(from_node(w, map), STR("store.replication"), w->note, "is no DC: COPIES");
+    buf_fini(&joined);
+    return why;
+}
+
+static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
+                      yaml_node_t *value);
+
+/* A section within store: auth, tls; or replication, which says the copies of each data centre. */
+static err take_part(const struct yaml_walk *w, const yaml_node_t *key, yaml_node_t *value)
+{
+    struct buf section;
+    str name = str_take(yaml_doc_text(key), NAME_BYTES_MAX / 2);
+    buf_init(&section, NAME_BYTES_MAX);
+    buf_printf(&section, "store.%.*s", STR_ARG(name));
+    INVARIANT(!section.failed); /* it was cut to fit */
+    err why = str_eq(name, STR("replication")) ? take_copies(w, value)
+                                               : each_pair(w, value, buf_str(&section), take_field);
+    buf_fini(&section);
+    return why;
+}
+
 /* prefix "page": one entry of a section. */
 static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
                       yaml_node_t *value)
@@ -181,6 +222,8 @@ static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *
     if (str_eq(prefix, STR("change")) && str_eq(yaml_doc_text(key), STR("databases")) &&
         value->type == YAML_MAPPING_NODE)
         return take_databases(w, value);
+    if (str_eq(prefix, STR("store")) && value->type == YAML_MAPPING_NODE)
+        return take_part(w, key, value);
     if (str_eq(prefix, STR("change")) && str_eq(yaml_doc_text(key), STR("rules")))
         return options_rules(w->o, w->doc, value, from_node(w, key), w->note);
     buf_init(&name, NAME_BYTES_MAX);

@@ -111,6 +111,11 @@ void reload_now(struct reload *r)
         options_free(&r->fresh);
         return;
     }
+    if (options_config(r->fresh)->pages == PAGES_CASSANDRA) {
+        say_refused(r, "policies of a store that servers share do not change by a reload");
+        options_free(&r->fresh);
+        return;
+    }
     r->busy = true; /* fresh has what policies point to */
     loop_job_start(r->opts.server->app.loop, &r->job);
 }

@@ -53,9 +53,13 @@ static void get_health(struct http_exchange *x, void *app)
 
 static void get_ready(struct http_exchange *x, void *app)
 {
-    (void)app; /* the store is open before anything listens */
-    if (app_may_wait(x))
+    const struct app *a = app;
+    if (!app_may_wait(x))
+        return;
+    if (page_store_ready(a->page.store))
         answer_json(x, 200, STR("{\"status\":\"ready\"}"), "no-store");
+    else
+        app_fail(x, ERR_UNAVAILABLE, NULL);
 }
 
 struct scrape {

@@ -1,0 +1,158 @@
+/* boot_store.c - the page store of store.kind cassandra: its client on the server's loop, opened
+ * before the rest of the server is built, and closed when nothing asks it any more.
+ *
+ * A cluster that does not answer within store.start_timeout is no error, as with stores of queues
+ * in PostgreSQL: the server starts, is not ready, and opens the store when the cluster comes. What
+ * only an operator can mend ends the start: a schema of another version (exit 2, so that nothing
+ * starts the server again and again), and a user whom the nodes do not let in (exit 1: a cluster
+ * that lacks replicas lets nobody in, too). */
+#include "server/boot.h"
+
+#include "base/log.h"
+#include "cassandra/store.h"
+#include "cql/cql.h"
+#include "loop/entropy.h"
+#include "loop/loop.h"
+#include "loop/signals.h"
+#include "loop/sysclock.h"
+#include "server/cluster.h"
+#include "server/origins.h"
+
+#include <stdlib.h>
+
+enum { OPENING_POLL_MS = 5 };
+
+struct server_cassandra {
+    struct server *server;
+    struct cluster cluster;
+    struct cassandra_store *store;
+    struct loop_timer *tick, *opening;
+    mono deadline; /* of the start */
+};
+
+/* ---- opening ---- */
+
+static err store_new(struct server_cassandra *k, struct err_note *note)
+{
+    struct server *s = k->server;
+    const struct config *c = s->config;
+    struct page_bucket_opts buckets[CONFIG_BUCKETS_MAX + 1];
+    unsigned count = 0;
+    for (; count < c->buckets_count; count++)
+        buckets[count] = c->buckets[count].page;
+    if (origins_wanted(c))
+        buckets[count++] = origins_stash_opts(c);
+    const struct cassandra_store_opts o = {
+        .client = k->cluster.client,
+        .clock = s->app.clock,
+        .log = s->app.log,
+        .pool = loop_pool(s->app.loop),
+        .keyspace = c->cassandra.keyspace,
+        .random = entropy_u64(),
+        .max_skew_ns = c->cassandra.max_skew_ns,
+        .write_timeout_ns = c->write_timeout_ms * NS_PER_MS,
+        .making_ns = c->flight.make_timeout_ms * NS_PER_MS,
+        .skew_period_ms = c->cassandra.skew_period_ms,
+        .unguarded = c->test_hooks,
+        .buckets = buckets,
+        .buckets_count = count,
+    };
+    struct err_note why;
+    k->store = cassandra_store_new(&o, &why);
+    return k->store != NULL ? ERR_OK : err_bad(note, "store.kind: cassandra: %s", why.text);
+}
+
+static void tick_fired(void *ctx)
+{
+    const struct server_cassandra *k = ctx;
+    cassandra_store_tick(k->store);
+}
+
+static void opening_fired(void *ctx)
+{
+    const struct server_cassandra *k = ctx;
+    struct cassandra_store_state state;
+    cassandra_store_tick(k->store);
+    cassandra_store_look(k->store, &state);
+    bool over = clock_mono(k->server->app.clock).ns >= k->deadline.ns;
+    if (state.open || state.denied || over || (signals_seen() & SIGNALS_END) != 0)
+        loop_stop(k->server->app.loop);
+}
+
+/* ERR_SHUTDOWN: a signal asked us to end meanwhile. */
+static err store_await(struct server_cassandra *k, struct err_note *note)
+{
+    struct server *s = k->server;
+    struct cassandra_store_state state;
+    struct cql_stats stats;
+    k->deadline = mono_add_ms(clock_mono(s->app.clock), s->config->cassandra.start_timeout_ms);
+    k->tick = loop_timer_new(s->app.loop, tick_fired, k);
+    k->opening = loop_timer_new(s->app.loop, opening_fired, k);
+    signals_watch(SIGNALS_END, SIGNALS_EACH);
+    loop_timer_start(k->tick, 0, CASSANDRA_STORE_TICK_MS);
+    loop_timer_start(k->opening, 0, OPENING_POLL_MS);
+    loop_run(s->app.loop);
+    loop_timer_free(&k->opening);
+    cassandra_store_look(k->store, &state);
+    cql_stats(k->cluster.client, &stats);
+    if ((signals_seen() & SIGNALS_END) != 0) {
+        err_note_set(note, "asked to end before the server ran");
+        return ERR_SHUTDOWN;
+    }
+    if (state.open)
+        return ERR_OK;
+    if (state.denied)
+        return err_bad(note, "store.keyspace: %s", state.why);
+    if (stats.denied) {
+        err_note_set(note, "store.auth: %s", state.why);
+        return ERR_DENIED;
+    }
+    log_event(s->app.log, LOG_WARN, "store.unready", LOG_CSTR("why", state.why),
+              LOG_CSTR("what", "the server starts without its store of pages, and opens it when "
+                               "the cluster answers"));
+    return ERR_OK;
+}
+
+err server_open_store(struct server *s, enum server_exit *status, struct err_note *note)
+{
+    struct server_cassandra *k = calloc(1, sizeof *k);
+    INVARIANT(k != NULL);
+    k->server = s;
+    s->cassandra = k;
+    const struct cluster_opts o = { .config = &s->config->cassandra,
+                                    .loop = s->app.loop,
+                                    .clock = s->app.clock,
+                                    .log = s->app.log };
+    err e = cluster_open(&k->cluster, &o, note);
+    if (e == ERR_OK)
+        e = store_new(k, note);
+    if (e == ERR_OK)
+        e = store_await(k, note);
+    if (e == ERR_OK)
+        s->app.page.store = cassandra_store_pages(k->store);
+    *status = e == ERR_SHUTDOWN ? SERVER_FINE : e == ERR_DENIED ? SERVER_FAILED : SERVER_USAGE;
+    return e;
+}
+
+/* ---- closing ---- */
+
+void server_close_store(struct server *s)
+{
+    struct server_cassandra *k = s->cassandra;
+    if (k == NULL)
+        return;
+    loop_timer_free(&k->tick);
+    if (k->store != NULL)
+        cassandra_store_close(k->store);
+    cluster_close(&k->cluster);
+}
+
+void server_free_store(struct server *s)
+{
+    struct server_cassandra *k = s->cassandra;
+    if (k == NULL)
+        return;
+    cassandra_store_free(&k->store);
+    free(k);
+    s->cassandra = NULL;
+}
