@@ -130,7 +130,8 @@ void cassandra_pages_stats(struct cassandra_pages *p, struct pages_stats *out)
     MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
     *out = (struct pages_stats){ .puts = atomic_load(&p->puts),
                                  .duplicates = atomic_load(&p->duplicates),
-                                 .purged = atomic_load(&p->purged) };
+                                 .purged = atomic_load(&p->purged),
+                                 .extended = atomic_load(&p->extended) };
 }
 
 /* ---- work on a title ---- */
@@ -167,7 +168,7 @@ static void work_log(struct work *w, err why, const struct err_note *note)
     if (p->opts.log == NULL || (told_ns != 0 && now_ns - told_ns < NS_PER_S) ||
         !atomic_compare_exchange_strong(&p->told_ns, &told_ns, now_ns))
         return;
-    log_event(p->opts.log, LOG_WARN, "store.failed", LOG_CSTR("why", err_name(why)),
+    log_event(p->opts.log, LOG_WARN, "cluster.failed", LOG_CSTR("why", err_name(why)),
               LOG_CSTR("what", note->text), LOG_STR("title", w->key.title));
 }
 

@@ -32,7 +32,7 @@ struct cassandra_pages {
     atomic_bool plans_refused;
     struct page_listener listener; /* changed NULL: none */
     _Atomic int64_t told_ns;       /* mono: when a failure was logged last */
-    _Atomic uint64_t puts, duplicates, purged;
+    _Atomic uint64_t puts, duplicates, purged, extended;
     pthread_mutex_t lock; /* of what is below */
     store_time last;      /* the greatest time of a fact of ours */
     char **domains;

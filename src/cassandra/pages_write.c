@@ -168,6 +168,8 @@ static void order_appended(struct work *w)
         struct page_row row;
         if (title_get(&after->title, o->render.name, &row) == ERR_OK)
             o->render = row.r;
+        if (o->kind == ORDER_EXTEND)
+            (void)atomic_fetch_add(&w->pages->extended, 1); /* a figure */
     }
     work_end(w, e);
 }

@@ -34,7 +34,7 @@ static void open_failed(struct cassandra_store *s, const char *why)
     s->open_at = in_ms(s, OPEN_PERIOD_MS);
     err_note_set(&s->why, "%s", why);
     if (news)
-        log_event(s->opts.log, LOG_WARN, "store.away", LOG_CSTR("why", why));
+        log_event(s->opts.log, LOG_WARN, "cluster.away", LOG_CSTR("why", why));
 }
 
 static void skew_judge(struct cassandra_store *s, int64_t ahead_ns)
@@ -45,13 +45,13 @@ static void skew_judge(struct cassandra_store *s, int64_t ahead_ns)
     bool was = atomic_exchange(&s->skewed, skewed);
     s->ahead_ns = ahead_ns;
     if (skewed && !was)
-        log_event(s->opts.log, LOG_ERROR, "store.clock_skew",
+        log_event(s->opts.log, LOG_ERROR, "cluster.clock_skew",
                   LOG_INT("ahead_ms", ahead_ns / NS_PER_MS),
                   LOG_INT("max_ms", s->opts.max_skew_ns / NS_PER_MS),
                   LOG_CSTR("what", "this machine's clock is not where those of the cluster are: "
                                    "writes are refused until it is"));
     else if (was && !skewed)
-        log_event(s->opts.log, LOG_INFO, "store.clock_fine",
+        log_event(s->opts.log, LOG_INFO, "cluster.clock_fine",
                   LOG_INT("ahead_ms", ahead_ns / NS_PER_MS));
 }
 
@@ -70,7 +70,7 @@ static void open_compared(void *ctx, err why, int64_t ahead_ns)
     atomic_store(&s->ready, true); /* what was read just now was read at a quorum */
     int opening = STORE_OPENING;
     (void)atomic_compare_exchange_strong(&s->state, &opening, STORE_OPEN); /* or it was closed */
-    log_event(s->opts.log, LOG_INFO, "store.open", LOG_CSTR("keyspace", s->opts.keyspace),
+    log_event(s->opts.log, LOG_INFO, "cluster.open", LOG_CSTR("keyspace", s->opts.keyspace),
               LOG_INT("server", s->number));
 }
 
@@ -137,9 +137,9 @@ static void watch_looked(struct cql_request *q)
     struct cassandra_store *s = CONTAINER_OF(q, struct cassandra_store, look);
     bool fine = q->out.why == ERR_OK, was = atomic_exchange(&s->ready, fine);
     if (was && !fine)
-        log_event(s->opts.log, LOG_WARN, "store.away", LOG_CSTR("why", q->out.note.text));
+        log_event(s->opts.log, LOG_WARN, "cluster.away", LOG_CSTR("why", q->out.note.text));
     else if (fine && !was)
-        log_event(s->opts.log, LOG_INFO, "store.back", LOG_CSTR("keyspace", s->opts.keyspace));
+        log_event(s->opts.log, LOG_INFO, "cluster.back", LOG_CSTR("keyspace", s->opts.keyspace));
     err_note_set(&s->why, "%s", fine ? "" : q->out.note.text);
     cql_outcome_fini(&q->out);
     s->looking = false;

@@ -16,6 +16,7 @@
 #include "loop/signals.h"
 #include "loop/sysclock.h"
 #include "server/cluster.h"
+#include "server/cluster_figures.h"
 #include "server/origins.h"
 
 #include <stdlib.h>
@@ -26,6 +27,7 @@ struct server_cassandra {
     struct server *server;
     struct cluster cluster;
     struct cassandra_store *store;
+    struct cluster_figures *figures;
     struct loop_timer *tick, *opening;
     mono deadline; /* of the start */
 };
@@ -66,6 +68,7 @@ static void tick_fired(void *ctx)
 {
     const struct server_cassandra *k = ctx;
     cassandra_store_tick(k->store);
+    cluster_figures_set(k->figures, k->cluster.client, k->store);
 }
 
 static void opening_fired(void *ctx)
@@ -86,6 +89,7 @@ static err store_await(struct server_cassandra *k, struct err_note *note)
     struct cassandra_store_state state;
     struct cql_stats stats;
     k->deadline = mono_add_ms(clock_mono(s->app.clock), s->config->cassandra.start_timeout_ms);
+    k->figures = cluster_figures_new(s->app.metrics);
     k->tick = loop_timer_new(s->app.loop, tick_fired, k);
     k->opening = loop_timer_new(s->app.loop, opening_fired, k);
     signals_watch(SIGNALS_END, SIGNALS_EACH);
@@ -107,7 +111,7 @@ static err store_await(struct server_cassandra *k, struct err_note *note)
         err_note_set(note, "store.auth: %s", state.why);
         return ERR_DENIED;
     }
-    log_event(s->app.log, LOG_WARN, "store.unready", LOG_CSTR("why", state.why),
+    log_event(s->app.log, LOG_WARN, "cluster.unready", LOG_CSTR("why", state.why),
               LOG_CSTR("what", "the server starts without its store of pages, and opens it when "
                                "the cluster answers"));
     return ERR_OK;
@@ -153,6 +157,7 @@ void server_free_store(struct server *s)
     if (k == NULL)
         return;
     cassandra_store_free(&k->store);
+    cluster_figures_free(&k->figures);
     free(k);
     s->cassandra = NULL;
 }

@@ -33,7 +33,7 @@ static err tls_open(struct cluster *c, const struct cluster_opts *o, struct err_
     if (c->tls == NULL)
         return err_bad(note, "store.tls: %s", why.text);
     if (k->tls == TLS_UNVERIFIED && o->log != NULL)
-        log_event(o->log, LOG_WARN, "store.tls_unverified",
+        log_event(o->log, LOG_WARN, "cluster.tls_unverified",
                   LOG_CSTR("what", "any certificate will do, so anybody may be the node"));
     return ERR_OK;
 }

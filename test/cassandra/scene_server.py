@@ -135,7 +135,7 @@ def a_server_that_is_killed_loses_nothing(binary):
         a.restart()
         eq(a.request('GET', f'{PAGE}/html/T1').body, b'1')
         numbers = [line.rpartition('server=')[2].split()[0] for line in
-                   (a.stderr() + b.stderr()).splitlines() if ' store.open ' in line]
+                   (a.stderr() + b.stderr()).splitlines() if ' cluster.open ' in line]
         eq(len(set(numbers)), len(numbers), f'each run has a number of its own: {numbers}')
         eq(len(numbers), 4)
 
@@ -166,7 +166,7 @@ def a_server_may_start_before_its_cluster(binary):
     cluster.kill(1)
     words = options(cluster, 'early', *SOON, 'store.start_timeout=1s')
     with Server(binary, '--domain', DOMAIN, *words) as a:
-        check('store.unready' in a.stderr(), a.stderr())
+        check('cluster.unready' in a.stderr(), a.stderr())
         eq(a.request('GET', '/readyz').status, 503)
         eq(status_of(a, '/html/T'), 503)
         cluster.start(1)
@@ -188,7 +188,7 @@ def a_clock_that_is_wrong_refuses_writes_alone(binary):
                 eq(headers['retry-after'], '1')
                 eq(status_of(b, '/all/T/1', 'DELETE'), 503)
                 eq(b.request('GET', f'{PAGE}/html/T').body, b'1')
-                check('store.clock_skew' in b.stderr(), b.stderr())
+                check('cluster.clock_skew' in b.stderr(), b.stderr())
         put(a, 'T', 2, b'2')
 
 

@@ -31,6 +31,7 @@ import time
 import traceback
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
+import shared_store              # noqa: E402  pylint: disable=wrong-import-position
 from ports import free_port      # noqa: E402,F401  pylint: disable=wrong-import-position,unused-import
 
 # Bounds of what must come, not of how fast: a sanitized binary on a busy machine has to keep them.
@@ -137,8 +138,9 @@ class Server:
         check(self.process is None, 'the server runs already')
         if args:
             self.args = [str(arg) for arg in args]
+        shared_store.make(self.binary, self.data)
         command = [self.binary, 'serve', '--data', str(self.data), '--listen', '127.0.0.1:0',
-                   *(arg for option in PATIENT for arg in ('--set', option)), *self.args]
+                   *shared_store.options(self.data), *(arg for option in PATIENT for arg in ('--set', option)), *self.args]
         if self.test_hooks:
             command.append('--test-hooks' if self.test_hooks is True else f'--test-hooks={self.test_hooks}')
         self.lines = []
@@ -236,6 +238,7 @@ class Server:
                 if code is not None:
                     eq(code, 0, f'exit code at the end ({self.stderr()[-2000:]})')
         finally:
+            shared_store.drop(self.data)
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def check_reports(self):

@@ -1,0 +1,95 @@
+/* cluster_figures.c - the metrics of the client of Cassandra, and of the page store on it: set from
+ * the loop, so that a scrape asks nobody. */
+#include "server/cluster_figures.h"
+
+#include "base/metrics.h"
+#include "cassandra/store.h"
+#include "cql/cql.h"
+
+#include <stdlib.h>
+
+enum { NODES_MAX = 64 }; /* that are looked at */
+
+struct cluster_figures {
+    struct metric *ready, *up, *down, *requests[3], *failed, *refused, *timeouts, *retries,
+        *speculated_won, *speculated_lost, *in_flight, *waiting, *sent, *received, *p99, *ahead,
+        *skewed;
+};
+
+static struct metric *row(struct metrics *m, enum metric_id id, const char *label)
+{
+    return metric_of(metrics_row(m, id), label);
+}
+
+struct cluster_figures *cluster_figures_new(struct metrics *m)
+{
+    static const char *const ways[] = { "execute", "batch", "text" }; /* enum cql_way */
+    struct cluster_figures *f = calloc(1, sizeof *f);
+    INVARIANT(f != NULL);
+    *f = (struct cluster_figures){
+        .ready = row(m, METRIC_CLUSTER_READY, NULL),
+        .up = row(m, METRIC_CLUSTER_NODES, "up"),
+        .down = row(m, METRIC_CLUSTER_NODES, "down"),
+        .failed = row(m, METRIC_CLUSTER_PROBLEMS, "failed"),
+        .refused = row(m, METRIC_CLUSTER_PROBLEMS, "refused"),
+        .timeouts = row(m, METRIC_CLUSTER_PROBLEMS, "timeout"),
+        .retries = row(m, METRIC_CLUSTER_PROBLEMS, "retried"),
+        .speculated_won = row(m, METRIC_CLUSTER_SPECULATED, "second"),
+        .speculated_lost = row(m, METRIC_CLUSTER_SPECULATED, "first"),
+        .in_flight = row(m, METRIC_CLUSTER_IN_FLIGHT, NULL),
+        .waiting = row(m, METRIC_CLUSTER_WAITING, NULL),
+        .sent = row(m, METRIC_CLUSTER_BYTES, "sent"),
+        .received = row(m, METRIC_CLUSTER_BYTES, "received"),
+        .p99 = row(m, METRIC_CLUSTER_READ_P99_US, NULL),
+        .ahead = row(m, METRIC_CLUSTER_CLOCK_AHEAD_MS, NULL),
+        .skewed = row(m, METRIC_CLUSTER_CLOCK_SKEW, NULL),
+    };
+    for (size_t i = 0; i < COUNT_OF(ways); i++)
+        f->requests[i] = row(m, METRIC_CLUSTER_REQUESTS, ways[i]);
+    return f;
+}
+
+void cluster_figures_free(struct cluster_figures **fp)
+{
+    free(*fp);
+    *fp = NULL;
+}
+
+static void nodes_set(const struct cluster_figures *f, const struct cql *client)
+{
+    static const struct cql_node_stats none;
+    struct cql_node_stats nodes[NODES_MAX] = { none };
+    unsigned count = cql_nodes(client, nodes, NODES_MAX), up = 0, down = 0;
+    for (unsigned i = 0; i < count && i < NODES_MAX; i++) {
+        up += nodes[i].local && nodes[i].up;
+        down += nodes[i].local && !nodes[i].up;
+    }
+    metric_set(f->up, up);
+    metric_set(f->down, down);
+}
+
+void cluster_figures_set(const struct cluster_figures *f, const struct cql *client,
+                         const struct cassandra_store *store)
+{
+    struct cql_stats s;
+    struct cassandra_store_state state;
+    cql_stats(client, &s);
+    cassandra_store_look(store, &state);
+    nodes_set(f, client);
+    for (size_t i = 0; i < COUNT_OF(f->requests); i++)
+        metric_set(f->requests[i], (int64_t)s.requests[i]);
+    metric_set(f->ready, state.ready);
+    metric_set(f->failed, (int64_t)s.failed);
+    metric_set(f->refused, (int64_t)s.refused);
+    metric_set(f->timeouts, (int64_t)s.timeouts);
+    metric_set(f->retries, (int64_t)s.retries);
+    metric_set(f->speculated_won, (int64_t)s.speculated_won);
+    metric_set(f->speculated_lost, (int64_t)(s.speculated - s.speculated_won));
+    metric_set(f->in_flight, s.in_flight);
+    metric_set(f->waiting, s.waiting);
+    metric_set(f->sent, (int64_t)s.bytes_sent);
+    metric_set(f->received, (int64_t)s.bytes_received);
+    metric_set(f->p99, s.p99_ns / NS_PER_US);
+    metric_set(f->ahead, state.ahead_ns / NS_PER_MS);
+    metric_set(f->skewed, state.skewed);
+}
