@@ -20,7 +20,8 @@ struct append {
     /* the next chunk */
     unsigned content;
     size_t at;
-    bool last; /* the facts are in it */
+    bool last;  /* the facts are in it */
+    err missed; /* another data centre has not said that it has it */
 };
 
 static void batch_clear(struct append *a)
@@ -107,7 +108,26 @@ static void batch_send(struct append *a)
     bool anew = a->append->write_at.ns != STORE_TIME_ZERO.ns;
     a->request.params.timestamp_us =
         titles_write_us(anew ? a->append->write_at : fact_arrived(&a->append->facts[0]));
+    if (a->append->everywhere)
+        a->request.params.consistency = CQL_EACH_QUORUM;
     cql_start(a->titles->client, &a->request);
+}
+
+/* What hides something is hidden here, whatever becomes of it elsewhere. */
+static bool batch_send_here(struct append *a, err e)
+{
+    struct cql_request *q = &a->request;
+    if (e == ERR_OK || e == ERR_SHUTDOWN || q->params.consistency != CQL_EACH_QUORUM)
+        return false;
+    if (a->missed == ERR_OK) {
+        a->missed = e;
+        a->append->unknown = true;
+        a->append->note = q->out.note;
+    }
+    cql_outcome_fini(&q->out);
+    q->params.consistency = CQL_LOCAL_QUORUM;
+    cql_start(a->titles->client, q);
+    return true;
 }
 
 static void append_end(struct append *a, err why)
@@ -121,7 +141,9 @@ static void append_done(struct cql_request *q)
 {
     struct append *a = CONTAINER_OF(q, struct append, request);
     err e = q->out.why;
-    if (e != ERR_OK) {
+    if (batch_send_here(a, e))
+        return;
+    if (e != ERR_OK && a->missed == ERR_OK) {
         a->append->unknown = a->last && q->out.unknown;
         a->append->note = q->out.note;
     }
@@ -130,7 +152,7 @@ static void append_done(struct cql_request *q)
     if (e == ERR_OK && !a->last)
         batch_send(a);
     else
-        append_end(a, e);
+        append_end(a, a->missed == ERR_OK ? e : a->missed);
 }
 
 enum store_start titles_append(struct titles *t, struct titles_append *out)

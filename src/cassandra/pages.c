@@ -94,6 +94,15 @@ err cassandra_pages_domain(struct cassandra_pages *p, str name, uint32_t *out)
     return e;
 }
 
+str pages_domain_name(struct cassandra_pages *p, uint32_t domain)
+{
+    pages_lock(p);
+    INVARIANT(domain < p->domains_count);
+    str name = str_of(p->domains[domain]);
+    pages_unlock(p);
+    return name;
+}
+
 struct page_bucket *cassandra_pages_bucket(struct cassandra_pages *p, str name)
 {
     MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
@@ -147,11 +156,16 @@ struct work *work_new(struct cassandra_pages *p, struct page_bucket *b, struct s
     return w;
 }
 
+void work_free(struct work *w)
+{
+    arena_fini(&w->arena);
+    free(w);
+}
+
 void work_end(struct work *w, err why)
 {
     struct store_call *call = w->call;
-    arena_fini(&w->arena);
-    free(w);
+    work_free(w);
     store_call_end(call, why);
 }
 
@@ -187,12 +201,11 @@ err work_blame(struct work *w, err why, bool unknown, const struct err_note *not
     return ERR_UNAVAILABLE;
 }
 
-static void work_loaded(struct store_call *c)
+static void work_derive(struct work *w)
 {
-    struct titles_load *l = CONTAINER_OF(c, struct titles_load, call);
-    struct work *w = CONTAINER_OF(l, struct work, load);
     const struct cassandra_pages_opts *o = &w->pages->opts;
-    err e = work_blame(w, c->why, false, &l->note);
+    struct titles_load *l = &w->load;
+    err e = work_blame(w, l->call.why, false, &l->note);
     if (e != ERR_OK) {
         work_end(w, e);
         return;
@@ -213,6 +226,46 @@ static void work_loaded(struct store_call *c)
         work_end(w, e);
 }
 
+static void work_joined(struct work *w)
+{
+    if (atomic_fetch_sub(&w->waits, 1) == 1)
+        work_derive(w);
+}
+
+static void work_loaded(struct store_call *c)
+{
+    struct titles_load *l = CONTAINER_OF(c, struct titles_load, call);
+    work_joined(CONTAINER_OF(l, struct work, load));
+}
+
+static void work_heard(struct store_call *c)
+{
+    work_joined(c->own);
+}
+
+/* Both loads go out at once; they share no arena, since they may end on two threads. */
+static void work_load(struct work *w, struct home *home)
+{
+    struct titles *t = w->pages->opts.titles;
+    const struct store_call call = { .home = home,
+                                     .part_of = w->call,
+                                     .deadline = w->call->deadline };
+    struct words_load *words = w->words;
+    w->load = (struct titles_load){ .call = call, .key = w->key, .arena = &w->arena };
+    w->load.call.done = work_loaded;
+    atomic_init(&w->waits, words == NULL ? 1 : 2);
+    if (words != NULL) {
+        words->call = call;
+        words->call.done = work_heard;
+        words->call.own = w;
+        words->domain = w->key.domain;
+        words->title = w->key.title;
+    }
+    store_call_then(titles_load(t, &w->load), &w->load.call);
+    if (words != NULL)
+        store_call_then(words_load(t, words), &words->call);
+}
+
 void work_start(struct work *w, uint32_t domain, str title, struct home *home)
 {
     struct cassandra_pages *p = w->pages;
@@ -227,22 +280,28 @@ void work_start(struct work *w, uint32_t domain, str title, struct home *home)
         return;
     }
     w->domain = domain;
-    pages_lock(p);
-    INVARIANT(domain < p->domains_count);
+    if (w->heeds)
+        w->words = arena_calloc(&w->arena, 1, sizeof *w->words);
+    if (w->heeds && w->words == NULL) {
+        work_end(w, ERR_LIMIT);
+        return;
+    }
     w->key = (struct titles_key){ .bucket = str_of(w->bucket->opts.name),
-                                  .domain = str_of(p->domains[domain]),
+                                  .domain = pages_domain_name(p, domain),
                                   .title = title };
-    pages_unlock(p);
-    w->load = (struct titles_load){ .call = { .home = home,
-                                              .done = work_loaded,
-                                              .part_of = w->call,
-                                              .deadline = w->call->deadline },
-                                    .key = w->key,
-                                    .arena = &w->arena };
-    store_call_then(titles_load(p->opts.titles, &w->load), &w->load.call);
+    work_load(w, home);
 }
 
 /* ---- facts ---- */
+
+store_time pages_stamp(struct cassandra_pages *p)
+{
+    pages_lock(p);
+    store_time at = store_time_max(clock_store(p->opts.clock), store_time_add(p->last_word, 1));
+    p->last_word = at;
+    pages_unlock(p);
+    return at;
+}
 
 /* False: the title is ahead of this clock by more than clocks may be apart. */
 static bool stamp_take(struct work *w, store_time *out)
@@ -301,6 +360,7 @@ void work_append(struct work *w, struct fact *facts, unsigned count,
         .facts = facts,
         .facts_count = count,
         .bytes = bytes,
+        .everywhere = w->everywhere,
         .arena = &w->arena
     };
     store_call_then(titles_append(w->pages->opts.titles, &w->append), &w->append.call);

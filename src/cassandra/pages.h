@@ -9,9 +9,14 @@
  *   The time of a fact is title_stamp of what its decision saw. A title whose facts are ahead of
  * this server's clock by more than the skew allowed is not written to: ERR_UNAVAILABLE, and the
  * note begins with "clock_skew". Reads go on.
- * Requests: those of store/page_read.h and page_write.h. Each is STORE_LATER. The wiki's word,
- * listings of a domain, what finds titles that are due, and followers are not here yet (issue 16),
- * and no server uses this before they are.
+ *   The wiki's word is of a title in all its buckets: rows beside the facts (words.h). What follows
+ * from it is facts in each bucket, which are written before the word; what hides is a fact also
+ * when no render is there yet. So a put that was asked for before is hidden, whichever of both is
+ * written first, and a word that is acknowledged is seen by each read that begins afterwards. A
+ * read or put that heeds the word loads it beside the facts. Why so: docs/adr/0047.
+ * Requests: those of store/page_read.h, page_write.h and page_word.h, and of page_sweep.h all but
+ * the walk. Each is STORE_LATER. Listings of a domain, what finds titles that are due, and
+ * followers are not here yet (issue 16), and no server uses this before they are.
  * Thread: any, unless said. */
 #ifndef CASSANDRA_PAGES_H
 #define CASSANDRA_PAGES_H
@@ -33,6 +38,9 @@ struct cassandra_pages_opts {
     int64_t max_skew_ns, write_timeout_ns, making_ns;
     const struct page_bucket_opts *buckets; /* borrowed for its life */
     unsigned buckets_count;
+    /* What hides something is acknowledged by a quorum of each data centre. With one that cannot be
+     * had it is hidden here, and an error all the same */
+    bool each_quorum;
 };
 /* NULL: ERR_BAD with a note: a policy without a window (latest_hash, or a grace_ttl below ten times
  * the skew), which cannot promise pins across servers; too many buckets. */
@@ -89,5 +97,36 @@ enum store_start cassandra_pages_put(struct cassandra_pages *p, struct page_put 
 enum store_start cassandra_pages_order(struct cassandra_pages *p, struct page_order *o);
 enum store_start cassandra_pages_explain(struct cassandra_pages *p, struct page_explain *x);
 enum store_start cassandra_pages_list(struct cassandra_pages *p, struct page_list *l);
+
+/* ---- the wiki's word ---- */
+
+/* As page_store_hear, _revs, _forget, _note_put; each is STORE_LATER. */
+enum store_start cassandra_pages_hear(struct cassandra_pages *p, struct page_hear *h);
+enum store_start cassandra_pages_revs(struct cassandra_pages *p, struct page_revs *r);
+enum store_start cassandra_pages_forget(struct cassandra_pages *p, struct page_forget *f);
+enum store_start cassandra_pages_note_put(struct cassandra_pages *p, struct page_note_put *n);
+
+/* Is a render of the title stored in some bucket that hears the wiki, or its last word? */
+struct cassandra_knows {
+    struct store_call call;
+    /* in; borrowed until done */
+    uint32_t domain;
+    str title;
+    /* out */
+    bool known;
+};
+enum store_start cassandra_pages_knows(struct cassandra_pages *p, struct cassandra_knows *k);
+
+/* call.why: ERR_NOT_FOUND: none was ever put. */
+struct cassandra_note_get {
+    struct store_call call;
+    /* in */
+    uint32_t domain;
+    enum page_note note;
+    /* out */
+    char bytes[PAGE_NOTE_BYTES_MAX];
+    size_t n;
+};
+enum store_start cassandra_pages_note_get(struct cassandra_pages *p, struct cassandra_note_get *n);
 
 #endif

@@ -233,7 +233,6 @@ static void contents_choose(struct cull_own *o)
 
 static void cull_loaded(struct work *w)
 {
-    const struct cassandra_pages_opts *p = &w->pages->opts;
     struct cull_own *o = arena_alloc(&w->arena, sizeof *o);
     if (o == NULL) {
         work_end(w, ERR_LIMIT);
@@ -243,8 +242,7 @@ static void cull_loaded(struct work *w)
     o->work = w;
     o->cull = w->request;
     w->call->own = o;
-    int64_t behind_ns = 2 * p->max_skew_ns + p->write_timeout_ns + p->making_ns;
-    o->horizon = (store_time){ .ns = clock_store(p->clock).ns - behind_ns };
+    o->horizon = pages_horizon(w->pages);
     err e = title_cull(&w->facts, o->horizon, &w->arena, &o->bytes);
     if (e == ERR_OK)
         e = puts_choose(o);

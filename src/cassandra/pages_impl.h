@@ -3,11 +3,13 @@
 #define CASSANDRA_PAGES_IMPL_H
 
 #include "cassandra/pages.h"
+#include "cassandra/words.h"
 #include "codec/frame.h"
 #include "title/decide.h"
 #include "title/find.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { CASSANDRA_WORK_BYTES_MAX = 64 << 20 }; /* facts of one title, and what is derived of them */
 
@@ -35,6 +37,7 @@ struct cassandra_pages {
     _Atomic uint64_t puts, duplicates, purged, extended;
     pthread_mutex_t lock; /* of what is below */
     store_time last;      /* the greatest time of a fact of ours */
+    store_time last_word; /* of a word, or a note */
     char **domains;
     uint32_t domains_count;
 };
@@ -44,6 +47,21 @@ void bucket_plans_init(struct page_bucket *b);
 void bucket_plans_fini(struct page_bucket *b);
 const struct bucket_plans *bucket_plans(const struct page_bucket *b); /* lives as long as it */
 bool pages_plans_known(const struct cassandra_pages *p, struct err_note *note);
+/* Does what the wiki says of a title hold for what is stored of it here? */
+static inline bool bucket_hears(const struct page_bucket *b)
+{
+    return !b->opts.deaf;
+}
+/* Behind this no fact will come (title/derive.h, rule 3). */
+static inline store_time pages_horizon(const struct cassandra_pages *p)
+{
+    const struct cassandra_pages_opts *o = &p->opts;
+    int64_t behind_ns = 2 * o->max_skew_ns + o->write_timeout_ns + o->making_ns;
+    return (store_time){ .ns = clock_store(o->clock).ns - behind_ns };
+}
+/* Of a word or a note: later than that of any other one of this server. */
+store_time pages_stamp(struct cassandra_pages *p);
+str pages_domain_name(struct cassandra_pages *p, uint32_t domain);
 
 /* A call's look at one title: its facts, and what they make. In an arena of its own, so that the
  * caller's holds results alone. */
@@ -55,6 +73,10 @@ struct work {
     uint32_t domain;
     struct titles_key key;
     struct titles_load load;
+    bool heeds;               /* the title's words are loaded, too */
+    struct words_load *words; /* with heeds; it may have failed */
+    atomic_uint waits;        /* loads under way */
+    bool everywhere;          /* its facts hide something (titles_append.everywhere) */
     struct titles_append append;
     struct title_facts facts;
     struct title_memory memory;
@@ -71,6 +93,8 @@ void work_start(struct work *w, uint32_t domain, str title, struct home *home);
 MUST_CHECK err work_blame(struct work *w, err why, bool unknown, const struct err_note *note);
 /* The request is over: posted to its home, since the work may run on the pool. */
 void work_end(struct work *w, err why);
+/* Without a word to the request: its owner has taken what it wants. */
+void work_free(struct work *w);
 /* Gives the facts of a decision their time and server, and appends them. */
 void work_append(struct work *w, struct fact *facts, unsigned count,
                  const struct titles_bytes *bytes);
@@ -78,5 +102,10 @@ void work_append(struct work *w, struct fact *facts, unsigned count,
 MUST_CHECK err work_after(struct work *w, const struct title_answer *a, struct title_memory *out);
 page_allow_fn *work_allow(const struct page_condition *c);
 struct title_which work_which(const struct page_which *w);
+/* The last word; NULL: there is none, or it is not known. */
+static inline const struct title_word *work_word(const struct work *w)
+{
+    return w->words == NULL || w->words->call.why != ERR_OK ? NULL : words_last(w->words);
+}
 
 #endif

@@ -92,6 +92,10 @@ static void read_loaded(struct work *w)
         return;
     }
     *r = (struct read_own){ .work = w, .read = q };
+    const struct title_word *last = work_word(w);
+    q->heard = last != NULL;
+    if (q->heard)
+        q->word = *last;
     const struct title_which which = work_which(&q->which);
     err e = title_find(&w->memory.title, &which, &r->row, &q->trace);
     q->found = e == ERR_OK;
@@ -100,6 +104,7 @@ static void read_loaded(struct work *w)
         return;
     }
     q->render = r->row.r;
+    q->dated = q->heard ? title_dated(last, &q->render) : DATED_NOT;
     q->lasts_until = retention_lasts_until(&w->memory.title.plan->policy, &q->render);
     r->left = contents_choose(q);
     read_next(r);
@@ -110,6 +115,7 @@ enum store_start cassandra_pages_read(struct cassandra_pages *p, struct page_rea
     struct work *w = work_new(p, r->bucket, &r->call);
     w->request = r;
     w->loaded = read_loaded;
+    w->heeds = r->heeds;
     r->heard = false;
     r->dated = DATED_NOT;
     work_start(w, r->which.domain, r->which.title, r->call.home);

@@ -1,7 +1,7 @@
 /* pages_write.c - puts and orders: a title is derived, a decision is made, and its facts are
  * appended. A put hashes and compresses on the pool, between the load and the decision: the name
  * of a render may have to be known before its bytes are. */
-#include "cassandra/pages_impl.h"
+#include "cassandra/words_impl.h"
 
 #include "store/bundle.h"
 
@@ -65,6 +65,34 @@ static struct title_under put_under(const struct work *w, const struct page_put 
     return u;
 }
 
+/* The wiki's last word on the title is known, or there is none. ERR_GONE: it denies what is put. */
+static err put_heed(struct work *w, struct page_put *q)
+{
+    const struct title_word *last = work_word(w);
+    if (w->words != NULL && w->words->call.why != ERR_OK) {
+        q->note = w->words->note;
+        return w->words->call.why;
+    }
+    q->first = q->heeds && q->word != NULL && last == NULL;
+    if (last == NULL || q->word == NULL || !title_word_denies(last, q->word))
+        return ERR_OK;
+    q->trace = (struct page_trace){ .name = { .rev = q->rev, .tid = q->tid },
+                                    .state = PAGE_DELETED,
+                                    .at = last->asked_at,
+                                    .policy = w->bucket->opts.policy.kind,
+                                    .superseded_at = STORE_TIME_NEVER };
+    err_note_set(&q->note, "deleted at the wiki while it was made");
+    return ERR_GONE;
+}
+
+/* The greatest revision that is known to exist elsewhere, by the caller or the wiki; 0: none. */
+static uint64_t put_behind(const struct work *w, const struct page_put *q)
+{
+    const struct title_word *last = work_word(w);
+    uint64_t newest = last != NULL && last->rev > q->rev ? last->rev : 0;
+    return q->behind > newest ? q->behind : newest;
+}
+
 static err put_decide(struct work *w, struct page_put *q, struct put_own *own)
 {
     const struct title_put request = { .rev = q->rev,
@@ -76,7 +104,7 @@ static err put_decide(struct work *w, struct page_put *q, struct put_own *own)
                                        .contents = own->row.contents,
                                        .contents_count = own->row.contents_count,
                                        .stash_ns = q->stash_ns,
-                                       .behind = q->behind,
+                                       .behind = put_behind(w, q),
                                        .said_at = q->said_at,
                                        .asked = q->asked,
                                        .own_name = q->own_name,
@@ -132,10 +160,14 @@ static void put_loaded(struct work *w)
         e = put_build(w, q, own);
     }
     if (e == ERR_OK)
+        e = put_heed(w, q);
+    if (e == ERR_OK)
         e = put_decide(w, q, own);
     if (e == ERR_OK && own->answer.facts_count == 0)
         (void)atomic_fetch_add(&w->pages->duplicates, 1);
-    if (e != ERR_OK || own->answer.facts_count == 0)
+    if (e == ERR_OK && q->first)
+        words_first(w, own->answer.facts, own->answer.facts_count, put_bytes(own));
+    else if (e != ERR_OK || own->answer.facts_count == 0)
         work_end(w, e);
     else
         work_append(w, own->answer.facts, own->answer.facts_count, put_bytes(own));
@@ -146,6 +178,7 @@ enum store_start cassandra_pages_put(struct cassandra_pages *p, struct page_put 
     struct work *w = work_new(p, q->bucket, &q->call);
     w->request = q;
     w->note = &q->note;
+    w->heeds = q->heeds;
     w->loaded = put_loaded;
     w->appended = put_appended;
     work_start(w, q->domain, q->title, p->opts.pool != NULL ? p->opts.pool : q->call.home);

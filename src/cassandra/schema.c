@@ -39,6 +39,17 @@ static const struct {
       ".decide (scope text, kind tinyint, key blob, gen blob static, ver blob, value blob, "
       "PRIMARY KEY (scope, kind, key)) "
       "WITH compaction = {'class': 'LeveledCompactionStrategy'}" },
+
+    { 1, "CREATE TABLE IF NOT EXISTS ",
+      ".word (domain text, title text, asked_at bigint, at bigint, srv int, how tinyint, "
+      "word blob, PRIMARY KEY ((domain, title), asked_at, at, srv)) "
+      "WITH CLUSTERING ORDER BY (asked_at DESC, at DESC, srv DESC) "
+      "AND gc_grace_seconds = 864000 "
+      "AND compaction = {'class': 'LeveledCompactionStrategy'}" },
+    { 1, "CREATE TABLE IF NOT EXISTS ",
+      ".note (domain text, note text, bytes blob, PRIMARY KEY (domain, note)) "
+      "WITH gc_grace_seconds = 864000 "
+      "AND compaction = {'class': 'LeveledCompactionStrategy'}" },
 };
 
 enum step {

@@ -42,6 +42,21 @@ static const struct {
                            ".body WHERE " KEY " AND content = ? AND "
                            "(rev, tid) >= (?, ?) AND (rev, tid) <= (?, ?)",
                            "text, text, text, text, bigint, blob, bigint, blob", "" },
+    [TITLES_WORDS] = { "word.get", "SELECT at, srv, how, word FROM ",
+                       ".word WHERE domain = ? AND title = ? LIMIT 32", "text, text",
+                       "bigint, int, tinyint, blob" },
+    [TITLES_WORD_PUT] = { "word.put", "INSERT INTO ",
+                          ".word (domain, title, asked_at, at, srv, how, word) "
+                          "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                          "text, text, bigint, bigint, int, tinyint, blob", "" },
+    [TITLES_WORDS_DROP] = { "word.drop", "DELETE FROM ",
+                            ".word WHERE domain = ? AND title = ? AND "
+                            "(asked_at, at, srv) < (?, ?, ?)",
+                            "text, text, bigint, bigint, int", "" },
+    [TITLES_NOTE] = { "note.get", "SELECT bytes FROM ", ".note WHERE domain = ? AND note = ?",
+                      "text, text", "blob" },
+    [TITLES_NOTE_PUT] = { "note.put", "INSERT INTO ",
+                          ".note (domain, note, bytes) VALUES (?, ?, ?)", "text, text, blob", "" },
 };
 
 bool titles_keyspace_is_fine(const char *keyspace, struct err_note *note)

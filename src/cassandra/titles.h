@@ -10,8 +10,9 @@
  *   what came later.
  *   The name of a fact's row is its time and its server: two servers never write one row. The bytes
  *   of a render stand under its digest: two servers that put other bytes under one name mix none.
- * Consistency: LOCAL_QUORUM for all that writes, and for facts; bytes are read at LOCAL_ONE by
- * their exact name, and once more at LOCAL_QUORUM when they are not all there.
+ * Consistency: LOCAL_QUORUM for all that writes (titles_append.everywhere: more), and for facts;
+ * bytes are read at LOCAL_ONE by their exact name, and once more at LOCAL_QUORUM when they are not
+ * all there.
  * Schema: schema.h. Why so: docs/adr/0046. Requests embed a store_call (store/store.h): each is
  * STORE_LATER, and done runs at its home. Results lie in the request's arena. Errors: those of
  * src/cql, ERR_LIMIT (the arena is full, or the title has more facts than wanted), ERR_CORRUPT.
@@ -86,6 +87,9 @@ struct titles_append {
     /* ZERO: a write is as of the facts' arrival. Else as of then: facts that are there already are
      * written anew, as those whose bytes are gone */
     store_time write_at;
+    /* On a quorum of each data centre. Where one cannot be had it is an error; the facts are
+     * written to the local one all the same */
+    bool everywhere;
     struct arena *arena;
     /* out */
     bool unknown;

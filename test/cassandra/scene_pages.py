@@ -40,4 +40,14 @@ def policies_come_into_force_everywhere_at_once(binary):
     run(binary, 'test_cassandra_policies')
 
 
+@scene
+def the_wikis_word_holds_as_in_the_embedded_store(binary):
+    run(binary, 'test_cassandra_words')
+
+
+@scene
+def what_one_server_hears_holds_for_what_another_puts(binary):
+    run(binary, 'test_cassandra_words_race')
+
+
 main()
