@@ -2,7 +2,7 @@
  *
  * Invariants: (1) times of this server's facts rise strictly: last is raised under the lock. (2) A
  * work ends once, and its request with it. */
-#include "cassandra/pages_impl.h"
+#include "cassandra/lists_pages.h"
 #include "cassandra/policies.h"
 
 #include "base/log.h"
@@ -332,6 +332,61 @@ static void work_appended(struct store_call *c)
         work_end(w, e);
 }
 
+static void append_start(struct work *w)
+{
+    store_call_then(titles_append(w->pages->opts.titles, &w->append), &w->append.call);
+}
+
+static void work_listed(struct store_call *c)
+{
+    struct lists_put *l = CONTAINER_OF(c, struct lists_put, call);
+    struct work *w = l->call.own;
+    err e = work_blame(w, c->why, false, l->note); /* no fact was written yet */
+    if (e == ERR_OK)
+        append_start(w);
+    else
+        work_end(w, e);
+}
+
+/* What the facts to come make listings look for. False: nothing that they do not know. */
+static bool lists_wanted(const struct work *w, struct lists_put *out)
+{
+    *out = (struct lists_put){ .key = w->key };
+    for (unsigned i = 0; i < w->append.facts_count; i++) {
+        const struct fact *f = &w->append.facts[i];
+        out->there = out->there || f->what == FACT_PUT;
+        if (f->what == FACT_PUT)
+            out->stashed_to = store_time_max(out->stashed_to, f->stash_until);
+        if (f->what == FACT_STASH)
+            out->stashed_to = store_time_max(out->stashed_to, f->until);
+    }
+    out->there = out->there && !title_has_puts(&w->facts);
+    return out->there || out->stashed_to.ns != STORE_TIME_ZERO.ns;
+}
+
+/* The rows by which the title is found, then the facts. */
+static void lists_then_append(struct work *w)
+{
+    struct lists_put wanted;
+    if (!lists_wanted(w, &wanted)) {
+        append_start(w);
+        return;
+    }
+    struct lists_put *l = arena_alloc(&w->arena, sizeof *l);
+    if (l == NULL) {
+        work_end(w, ERR_LIMIT);
+        return;
+    }
+    *l = wanted;
+    l->call = (struct store_call){ .home = w->append.call.home,
+                                   .done = work_listed,
+                                   .deadline = w->append.call.deadline };
+    l->call.own = w;
+    l->at = fact_arrived(&w->append.facts[0]);
+    l->note = &w->append.note;
+    store_call_then(lists_put(w->pages->opts.titles, l), &l->call);
+}
+
 void work_append(struct work *w, struct fact *facts, unsigned count,
                  const struct titles_bytes *bytes)
 {
@@ -363,7 +418,7 @@ void work_append(struct work *w, struct fact *facts, unsigned count,
         .everywhere = w->everywhere,
         .arena = &w->arena
     };
-    store_call_then(titles_append(w->pages->opts.titles, &w->append), &w->append.call);
+    lists_then_append(w);
 }
 
 err work_after(struct work *w, const struct title_answer *a, struct title_memory *out)

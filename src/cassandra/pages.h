@@ -14,9 +14,12 @@
  * when no render is there yet. So a put that was asked for before is hidden, whichever of both is
  * written first, and a word that is acknowledged is seen by each read that begins afterwards. A
  * read or put that heeds the word loads it beside the facts. Why so: docs/adr/0047.
+ *   Listings find titles by rows of their own (lists.h), which are written before the facts: a put
+ * into a title that has a put needs none. Titles are then derived one by one, LISTS_LOADS_MAX at a
+ * time. A listing is of no single instant.
  * Requests: those of store/page_read.h, page_write.h and page_word.h, and of page_sweep.h all but
- * the walk. Each is STORE_LATER. Listings of a domain, what finds titles that are due, and
- * followers are not here yet (issue 16), and no server uses this before they are.
+ * the walk. Each is STORE_LATER. What finds titles that are due, and followers are not here yet
+ * (issue 16).
  * Thread: any, unless said. */
 #ifndef CASSANDRA_PAGES_H
 #define CASSANDRA_PAGES_H
@@ -87,11 +90,14 @@ struct cassandra_cull {
     /* out */
     unsigned ranges;    /* of names whose bytes were deleted */
     unsigned forgotten; /* facts */
+    bool unlisted;      /* nothing is left of it, and listings look for it no more */
     struct err_note note;
 };
 enum store_start cassandra_pages_cull(struct cassandra_pages *p, struct cassandra_cull *c);
 
-/* As page_store_read, _put, _order, _explain. LIST_HISTORY alone, else ERR_BAD. */
+/* As page_store_read, _put, _order, _explain, _list. STASHES: an index says which titles have any;
+ * steps are the renders of these alone, and one for each that has none left. A title whose facts
+ * cannot be read is told to `damaged` without a name. */
 enum store_start cassandra_pages_read(struct cassandra_pages *p, struct page_read *r);
 enum store_start cassandra_pages_put(struct cassandra_pages *p, struct page_put *q);
 enum store_start cassandra_pages_order(struct cassandra_pages *p, struct page_order *o);

@@ -5,9 +5,16 @@
  *           deleted again and again
  *   NAMES   the fact is written that names are forgotten, before any of their facts goes
  *   FACTS   facts are deleted
+ *   LISTED  of a title whose last put was forgotten long ago, the row goes by which it is listed
+ *
+ * Why long ago: a put that saw another put writes no such row. So it must be sure that no put is
+ * under way which saw one before that was forgotten: it would be stamped at or before the horizon,
+ * once the forgetting lies as far behind the horizon as that behind the clock. The row of a put
+ * that saw none is newer than the horizon, and stays.
  *
  * The horizon lies so far behind the clock that no fact will come that is older (title/derive.h,
  * rule 3). A step that is not done is done by the next upkeep. */
+#include "cassandra/lists.h"
 #include "cassandra/pages_impl.h"
 
 #include <string.h>
@@ -17,6 +24,7 @@ enum { CONTENTS_MAX = 64 };
 struct cull_own { /* in the work's arena */
     struct work *work;
     struct cassandra_cull *cull;
+    int64_t behind_ns; /* the clock, the horizon is */
     store_time horizon;
     struct title_cull bytes;
     size_t range; /* the next */
@@ -33,6 +41,7 @@ struct cull_own { /* in the work's arena */
     const struct fact **gone;
     size_t gone_count, at;
     struct titles_forget drop;
+    struct lists_drop unlist;
 };
 
 static void cull_fail(struct cull_own *o, err why, const struct err_note *note)
@@ -46,6 +55,41 @@ static struct store_call part_call(const struct cull_own *o, void (*done)(struct
     return (struct store_call){ .home = o->work->call->home,
                                 .done = done,
                                 .deadline = o->work->call->deadline };
+}
+
+/* ---- LISTED ---- */
+
+static void row_dropped(struct store_call *c)
+{
+    struct lists_drop *d = CONTAINER_OF(c, struct lists_drop, call);
+    struct cull_own *o = CONTAINER_OF(d, struct cull_own, unlist);
+    o->cull->unlisted = d->dropped;
+    work_end(o->work, c->why);
+}
+
+/* Was the last put of the title forgotten so long ago that no put can be under way that saw it? */
+static bool title_is_bare(const struct cull_own *o)
+{
+    const struct title_facts *in = &o->work->facts;
+    store_time long_ago = { .ns = o->horizon.ns - o->behind_ns };
+    for (size_t i = 0; i < in->facts_count; i++)
+        if (in->facts[i].what == FACT_FORGOTTEN &&
+            store_time_before(long_ago, fact_arrived(&in->facts[i])))
+            return false;
+    return !title_has_puts(in);
+}
+
+static void row_drop(struct cull_own *o)
+{
+    if (!title_is_bare(o)) {
+        work_end(o->work, ERR_OK);
+        return;
+    }
+    o->unlist = (struct lists_drop){ .call = part_call(o, row_dropped),
+                                     .key = o->work->key,
+                                     .before = o->horizon,
+                                     .note = &o->cull->note };
+    store_call_then(lists_drop(o->work->pages->opts.titles, &o->unlist), &o->unlist.call);
 }
 
 /* ---- FACTS ---- */
@@ -69,7 +113,7 @@ static void facts_drop(struct cull_own *o)
 {
     size_t left = o->gone_count - o->at;
     if (left == 0) {
-        work_end(o->work, ERR_OK);
+        row_drop(o);
         return;
     }
     o->drop = (struct titles_forget){
@@ -242,6 +286,7 @@ static void cull_loaded(struct work *w)
     o->work = w;
     o->cull = w->request;
     w->call->own = o;
+    o->behind_ns = pages_behind_ns(w->pages);
     o->horizon = pages_horizon(w->pages);
     err e = title_cull(&w->facts, o->horizon, &w->arena, &o->bytes);
     if (e == ERR_OK)
@@ -258,6 +303,7 @@ enum store_start cassandra_pages_cull(struct cassandra_pages *p, struct cassandr
 {
     struct work *w = work_new(p, c->bucket, &c->call);
     c->ranges = c->forgotten = 0;
+    c->unlisted = false;
     w->request = c;
     w->note = &c->note;
     w->loaded = cull_loaded;

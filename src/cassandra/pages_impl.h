@@ -53,11 +53,13 @@ static inline bool bucket_hears(const struct page_bucket *b)
     return !b->opts.deaf;
 }
 /* Behind this no fact will come (title/derive.h, rule 3). */
+static inline int64_t pages_behind_ns(const struct cassandra_pages *p)
+{
+    return 2 * p->opts.max_skew_ns + p->opts.write_timeout_ns + p->opts.making_ns;
+}
 static inline store_time pages_horizon(const struct cassandra_pages *p)
 {
-    const struct cassandra_pages_opts *o = &p->opts;
-    int64_t behind_ns = 2 * o->max_skew_ns + o->write_timeout_ns + o->making_ns;
-    return (store_time){ .ns = clock_store(o->clock).ns - behind_ns };
+    return (store_time){ .ns = clock_store(p->opts.clock).ns - pages_behind_ns(p) };
 }
 /* Of a word or a note: later than that of any other one of this server. */
 store_time pages_stamp(struct cassandra_pages *p);

@@ -1,8 +1,6 @@
 /* pages_read.c - reads, explanations and histories: a title is derived and asked; then the bytes
  * are read that the caller chooses, one content behind the other. */
-#include "cassandra/pages_impl.h"
-
-#include "base/buf.h"
+#include "cassandra/lists_pages.h"
 
 #include <string.h>
 
@@ -142,70 +140,44 @@ enum store_start cassandra_pages_explain(struct cassandra_pages *p, struct page_
 
 /* ---- histories ---- */
 
-/* Where a listing goes on: behind this name. */
-enum { PLACE_BYTES = 8 + TID_KEY_BYTES };
-
-static bool place_get(str from, struct page_name *out)
+static err history_tell(const struct work *w, struct page_list *l, struct lists_place *at)
 {
-    if (from.n != PLACE_BYTES)
-        return false;
-    struct cursor c = { .rest = from };
-    *out = (struct page_name){ .rev = cursor_be64(&c) };
-    out->tid = tid_from_key((const unsigned char *)c.rest.p);
-    return out->rev > 0;
-}
-
-static err place_put(struct page_list *l, struct page_name after)
-{
-    char *bytes = arena_alloc(l->arena, PLACE_BYTES);
-    if (bytes == NULL)
-        return ERR_LIMIT;
-    put_be64(bytes, after.rev);
-    tid_key(after.tid, (unsigned char *)bytes + 8);
-    l->next = (str){ .p = bytes, .n = PLACE_BYTES };
-    return ERR_OK;
-}
-
-static err history_tell(const struct work *w, struct page_list *l, struct page_name high)
-{
-    struct page_name last = { .rev = 0 };
     struct title_walk walk;
     struct page_row row;
     err e;
-    title_walk_open(&walk, &w->memory.title, page_name_first, high, false);
+    title_walk_open(&walk, &w->memory.title, page_name_first,
+                    at->name.rev == 0 ? page_name_last : page_name_below(at->name), false);
     while ((e = title_walk_alive(&walk, &row)) == ERR_OK) {
         if (!l->each.render(l->each.ctx, l->title, &row.r)) {
-            e = last.rev == 0 ? ERR_OK : place_put(l, last);
+            l->next = lists_place_put(LIST_HISTORY, at, l->arena);
+            e = l->next.p == NULL ? ERR_LIMIT : ERR_OK;
             break;
         }
-        last = row.r.name;
+        at->name = row.r.name;
     }
     title_walk_close(&walk);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-static void list_loaded(struct work *w)
+static void history_loaded(struct work *w)
 {
     struct page_list *l = w->request;
-    struct page_name high = page_name_last, after;
-    if (l->from.n > 0) {
-        if (!place_get(l->from, &after)) {
-            work_end(w, ERR_BAD);
-            return;
-        }
-        high = page_name_below(after);
-    }
-    work_end(w, history_tell(w, l, high));
+    struct lists_place at = { .title_bytes = 0 };
+    err e = l->from.n > 0 ? lists_place_get(LIST_HISTORY, l->from, &at) : ERR_OK;
+    work_end(w, e == ERR_OK ? history_tell(w, l, &at) : e);
 }
 
 enum store_start cassandra_pages_list(struct cassandra_pages *p, struct page_list *l)
 {
+    struct lists_place from = { .title_bytes = 0 };
     l->next = STR("");
-    if (l->what != LIST_HISTORY)
+    if (l->from.n > 0 && lists_place_get(l->what, l->from, &from) != ERR_OK)
         return store_call_done(&l->call, ERR_BAD);
+    if (l->what != LIST_HISTORY)
+        return lists_start(p, l, &from);
     struct work *w = work_new(p, l->bucket, &l->call);
     w->request = l;
-    w->loaded = list_loaded;
+    w->loaded = history_loaded;
     work_start(w, l->domain, l->title, l->call.home);
     return STORE_LATER;
 }

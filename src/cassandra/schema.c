@@ -50,6 +50,18 @@ static const struct {
       ".note (domain text, note text, bytes blob, PRIMARY KEY (domain, note)) "
       "WITH gc_grace_seconds = 864000 "
       "AND compaction = {'class': 'LeveledCompactionStrategy'}" },
+    { 1, "CREATE TABLE IF NOT EXISTS ",
+      ".titles (bucket text, domain text, shard tinyint, title text, "
+      "PRIMARY KEY ((bucket, domain, shard), title)) "
+      "WITH gc_grace_seconds = 864000 "
+      "AND compaction = {'class': 'LeveledCompactionStrategy'}" },
+    { 1, "CREATE TABLE IF NOT EXISTS ",
+      ".stashes (bucket text, domain text, shard tinyint, title text, until bigint, "
+      "PRIMARY KEY ((bucket, domain, shard), title, until)) "
+      "WITH CLUSTERING ORDER BY (title ASC, until DESC) "
+      "AND gc_grace_seconds = 10800 "
+      "AND compaction = {'class': 'TimeWindowCompactionStrategy', "
+      "'compaction_window_unit': 'DAYS', 'compaction_window_size': 1}" },
 };
 
 enum step {

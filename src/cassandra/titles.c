@@ -15,6 +15,7 @@
 enum { TEXT_BYTES_MAX = 512 };
 
 #define KEY "bucket = ? AND domain = ? AND title = ?"
+#define SHARD "bucket = ? AND domain = ? AND shard = ?"
 
 /* The keyspace stands between the two. */
 static const struct {
@@ -57,6 +58,26 @@ static const struct {
                       "text, text", "blob" },
     [TITLES_NOTE_PUT] = { "note.put", "INSERT INTO ",
                           ".note (domain, note, bytes) VALUES (?, ?, ?)", "text, text, blob", "" },
+    [TITLES_LISTED] = { "titles.list", "SELECT title FROM ",
+                        ".titles WHERE " SHARD " AND title >= ? LIMIT ?",
+                        "text, text, tinyint, text, int", "text" },
+    [TITLES_LISTED_PUT] = { "titles.put", "INSERT INTO ",
+                            ".titles (bucket, domain, shard, title) VALUES (?, ?, ?, ?)",
+                            "text, text, tinyint, text", "" },
+    [TITLES_LISTED_GET] = { "titles.get", "SELECT title FROM ",
+                            ".titles WHERE " SHARD " AND title = ?", "text, text, tinyint, text",
+                            "text" },
+    [TITLES_LISTED_DELETE] = { "titles.delete", "DELETE FROM ",
+                               ".titles WHERE " SHARD " AND title = ?", "text, text, tinyint, text",
+                               "" },
+    [TITLES_STASHED] = { "stashes.list", "SELECT title, until FROM ",
+                         ".stashes WHERE " SHARD " AND title >= ? "
+                         "GROUP BY bucket, domain, shard, title LIMIT ?",
+                         "text, text, tinyint, text, int", "text, bigint" },
+    [TITLES_STASHED_PUT] = { "stashes.put", "INSERT INTO ",
+                             ".stashes (bucket, domain, shard, title, until) "
+                             "VALUES (?, ?, ?, ?, ?) USING TTL ?",
+                             "text, text, tinyint, text, bigint, int", "" },
 };
 
 bool titles_keyspace_is_fine(const char *keyspace, struct err_note *note)

@@ -97,6 +97,9 @@ MUST_CHECK err title_cull(const struct title_facts *in, store_time horizon, stru
 
 /* ---- facts ---- */
 
+/* Is there a put that no FORGOTTEN tells of? */
+bool title_has_puts(const struct title_facts *in);
+
 /* Which facts may be deleted, so that derive says the same for every instant from the horizon and
  * the latest fact on?
  *   puts       of the lowest names, up to `up_to`, that were all unknown at the horizon: neither

@@ -39,6 +39,20 @@ bool forgotten_has(const struct title_forgotten *g, const struct fact *fact)
     return has;
 }
 
+bool title_has_puts(const struct title_facts *in)
+{
+    for (size_t i = 0; i < in->facts_count; i++) {
+        const struct fact *put = &in->facts[i];
+        bool counts = put->what == FACT_PUT;
+        for (size_t k = 0; k < in->facts_count && counts; k++)
+            if (in->facts[k].what == FACT_FORGOTTEN)
+                counts = !forgotten_covers(&in->facts[k], put->name, put->at);
+        if (counts)
+            return true;
+    }
+    return false;
+}
+
 /* ---- what may be forgotten now ---- */
 
 static bool is_behind(store_time horizon, const struct fact *fact)

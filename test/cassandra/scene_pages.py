@@ -50,4 +50,9 @@ def what_one_server_hears_holds_for_what_another_puts(binary):
     run(binary, 'test_cassandra_words_race')
 
 
+@scene
+def listings_tell_what_the_embedded_store_tells(binary):
+    run(binary, 'test_cassandra_lists')
+
+
 main()

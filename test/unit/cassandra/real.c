@@ -240,3 +240,25 @@ void real_on_loop(void (*run)(void *ctx), void *ctx)
     loop_post(rig.loop, post_run, &p);
     wait_for(&rig.over, "the loop");
 }
+
+static void rows_done(struct cql_request *q)
+{
+    (void)q;
+    told(&rig.over);
+}
+
+unsigned real_rows(const char *text)
+{
+    struct cql_request q = { .way = CQL_WAY_TEXT, .text = str_of(text), .done = rows_done };
+    q.params.consistency = CQL_LOCAL_QUORUM;
+    q.params.timestamp_us = CQL_NO_TIMESTAMP;
+    q.params.now_s = CQL_NO_NOW;
+    q.deadline = mono_add_ms(clock_mono(the.clock), 30000);
+    cql_start(the.client, &q);
+    wait_for(&rig.over, text);
+    if (q.out.why != ERR_OK)
+        fail_msg("%s: %s", text, q.out.note.text);
+    unsigned count = q.out.rows.count;
+    cql_outcome_fini(&q.out);
+    return count;
+}

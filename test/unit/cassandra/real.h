@@ -36,5 +36,7 @@ void real_wait(const char *what);
 void real_until(bool (*look)(void *ctx), void *ctx, const char *what);
 /* Runs on the client's loop, and waits for it. */
 void real_on_loop(void (*run)(void *ctx), void *ctx);
+/* How many rows a SELECT gives, of the first page. */
+unsigned real_rows(const char *text);
 
 #endif
