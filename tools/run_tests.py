@@ -427,7 +427,7 @@ def step_faults(counts, _ahead):
 def run_cassandra(step, counts, *patterns):
     """Files of test/cassandra, one after another: each has nodes of its own, and ends them."""
     programs = ['palimpsest', 'example/cql', 'test/cassandra/client',
-                *(f'test/unit/cassandra/test_cassandra_{name}' for name in ('titles', 'pages'))]
+                *(f'test/unit/cassandra/{path.stem}' for path in sorted((ROOT / 'test/unit/cassandra').glob('test_*.c')))]
     broken = build('gcc', GCC[0], programs, GCC[1])
     if broken:
         counts.tell(f'{step}: the build', broken)
