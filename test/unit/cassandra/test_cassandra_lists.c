@@ -219,6 +219,71 @@ static void same_listings(struct both *b)
     same_listing(b, (struct page_list){ .what = LIST_HISTORY, .title = str_of(one) });
 }
 
+/* ---- walks ---- */
+
+static bool tell_swept(void *ctx, const struct page_swept *s)
+{
+    struct told *t = ctx;
+    if (t->left == 0)
+        return false;
+    t->left--;
+    int n = snprintf(t->text + t->n, TEXT_MAX - t->n, "%.*s%s\n", STR_ARG(s->title),
+                     s->stored ? "" : ", not stored");
+    assert_true(n > 0 && (size_t)n < TEXT_MAX - t->n);
+    t->n += (size_t)n;
+    t->count++;
+    return true;
+}
+
+static void walk_all(struct both *b, bool shared, struct page_walk w, struct told *out)
+{
+    char after[PAGE_TITLE_BYTES_MAX];
+    *out = (struct told){ .count = 0 };
+    w.domain = shared ? b->domain : b->f->domain;
+    w.each = tell_swept;
+    w.ctx = out;
+    do {
+        size_t at = out->n;
+        w.titles = 1 + (unsigned)rng_below(&b->rng, 9);
+        out->left = 1 + (unsigned)rng_below(&b->rng, 9);
+        w.call = real_call();
+        if (shared)
+            call_run(cassandra_pages_walk(b->pages, &w));
+        else
+            assert_int_equal(page_store_walk(pages_store(b->f->pages), &w), STORE_DONE);
+        assert_int_equal(w.call.why, ERR_OK);
+        assert_true(out->n > at || !w.more);
+        if (!w.more)
+            break;
+        while (memchr(out->text + at, '\n', out->n - at) != out->text + out->n - 1)
+            at = (size_t)((char *)memchr(out->text + at, '\n', out->n - at) - out->text) + 1;
+        memcpy(after, out->text + at, out->n - at - 1);
+        w.after = (str){ .p = after, .n = out->n - at - 1 };
+    } while (true);
+}
+
+/* Policy all: nothing is forgotten, so each store has what it was given. */
+static void walks_are_the_same_on_both_stores(void **state)
+{
+    (void)state;
+    static struct both b;
+    static struct told here, there;
+    both_open(&b, 7, fix_policy(POLICY_ALL), "walks.example");
+    for (unsigned i = 0; i < 25; i++)
+        assert_int_equal(put_both(&b, (unsigned)rng_below(&b.rng, TITLES), 1, 0), ERR_OK);
+    for (unsigned i = 0; i < 12; i++) {
+        struct page_walk w = { .titles = 1 };
+        if (i > 3)
+            w.after = str_of(b.titles[rng_below(&b.rng, TITLES)]);
+        if (i > 6)
+            w.until = str_of(b.titles[rng_below(&b.rng, TITLES)]);
+        walk_all(&b, true, w, &here);
+        walk_all(&b, false, w, &there);
+        assert_string_equal(here.text, there.text);
+    }
+    both_close(&b);
+}
+
 /* ---- histories ---- */
 
 static void step_both(struct both *b)
@@ -482,6 +547,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(listings_are_the_same_on_both_stores),
         cmocka_unit_test(a_large_domain_is_listed_in_its_order),
+        cmocka_unit_test(walks_are_the_same_on_both_stores),
         cmocka_unit_test(a_token_of_another_listing_is_refused),
         cmocka_unit_test(a_title_that_is_wholly_forgotten_is_looked_for_no_more),
         cmocka_unit_test(a_put_under_way_keeps_its_title_listed),
