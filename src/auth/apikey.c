@@ -23,7 +23,7 @@ err auth_apikey_check(const struct auth_apikey *k, struct err_note *note)
 
 /* ---- rows ---- */
 
-static err put_rows(struct engine_txn *t, const struct row_secret *r)
+static err put_rows(struct row_txn *t, const struct row_secret *r)
 {
     struct rowkey k;
     struct buf b;
@@ -42,7 +42,7 @@ static err put_rows(struct engine_txn *t, const struct row_secret *r)
 }
 
 /* The tag asked for, else that of the scope, else "live". */
-static err choose_tag(struct engine_txn *t, const struct secret_new *n,
+static err choose_tag(struct row_txn *t, const struct secret_new *n,
                       char tag[AUTH_TAG_BYTES_MAX + 1])
 {
     tag[0] = '\0';
@@ -56,13 +56,13 @@ static err choose_tag(struct engine_txn *t, const struct secret_new *n,
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-err secret_put_new(struct engine_txn *t, const struct secret_new *n, struct err_note *note)
+err secret_put_new(struct row_txn *t, const struct secret_new *n, struct err_note *note)
 {
     char tag[AUTH_TAG_BYTES_MAX + 1];
     unsigned owned = 0;
     struct rowkey k;
     row_key1(&k, 'o', n->user_id);
-    err why = rows_count(engine_txn_view(t), &k, AUTH_KEYS_OF_USER_MAX, &owned);
+    err why = rows_count(row_txn_view(t), &k, AUTH_KEYS_OF_USER_MAX, &owned);
     if (why == ERR_OK && owned >= AUTH_KEYS_OF_USER_MAX) {
         err_note_set(note, "keys of a user are limited; there are %d already",
                      AUTH_KEYS_OF_USER_MAX);
@@ -82,15 +82,15 @@ err secret_put_new(struct engine_txn *t, const struct secret_new *n, struct err_
                                              .scope = n->scope,
                                              .prefix = str_of(n->prefix),
                                              .name = n->name,
-                                             .created_at = engine_txn_now(t),
+                                             .created_at = row_txn_now(t),
                                              .expires_at = n->expires_at });
 }
 
 /* What the key with this id is; its texts are borrowed from the row. */
-static err find_secret(struct engine_view *v, str id, struct row_secret *out)
+static err find_secret(struct row_view *v, str id, struct row_secret *out)
 {
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     struct secret_hash half = { .bytes = { 0 } };
     row_key1(&k, 'i', id);
     err why = rows_find(v, &k, &row);
@@ -106,11 +106,10 @@ static err find_secret(struct engine_view *v, str id, struct row_secret *out)
     return why != ERR_OK ? why : row_get_secret(row.value, out);
 }
 
-err secret_delete(struct engine_txn *t, str id, char user_id[AUTH_ID_BYTES + 1],
-                  struct err_note *note)
+err secret_delete(struct row_txn *t, str id, char user_id[AUTH_ID_BYTES + 1], struct err_note *note)
 {
     struct row_secret r;
-    err why = find_secret(engine_txn_view(t), id, &r);
+    err why = find_secret(row_txn_view(t), id, &r);
     if (why == ERR_NOT_FOUND)
         err_note_set(note, "%s", auth_reason_text(AUTH_KEY_UNKNOWN));
     if (why == ERR_OK && !str_to_cstr(r.user_id, user_id, AUTH_ID_BYTES + 1))
@@ -137,11 +136,11 @@ struct apikey_change {
     unsigned char random[SECRET_RANDOM_BYTES];
 };
 
-static err decide_create(struct engine_txn *t, void *ctx)
+static err decide_create(struct row_txn *t, void *ctx)
 {
     const struct apikey_change *c = ctx;
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     row_key1(&k, 'u', c->n.user_id);
     err why = txn_find(t, &k, &row);
     if (why == ERR_NOT_FOUND)
@@ -177,7 +176,7 @@ err auth_apikey_create(struct auth *a, const struct auth_apikey *k, struct auth_
     return why;
 }
 
-static err decide_delete(struct engine_txn *t, void *ctx)
+static err decide_delete(struct row_txn *t, void *ctx)
 {
     const struct apikey_change *c = ctx;
     char user_id[AUTH_ID_BYTES + 1];
@@ -213,7 +212,7 @@ static err add_secret(struct listing *l, str id)
     return why;
 }
 
-static err list_by_id(struct listing *l, const struct engine_row *row)
+static err list_by_id(struct listing *l, const struct row *row)
 {
     str id;
     err why = row_key_texts(row->key, 'i', l->arena, &id, 1);
@@ -221,7 +220,7 @@ static err list_by_id(struct listing *l, const struct engine_row *row)
     return why != ERR_OK || id.p == NULL ? why : add_secret(l, id);
 }
 
-static err list_by_user(struct listing *l, const struct engine_row *row)
+static err list_by_user(struct listing *l, const struct row *row)
 {
     str texts[2];
     err why = row_key_texts(row->key, 'o', l->arena, texts, COUNT_OF(texts));

@@ -1,5 +1,6 @@
 /* auth.c - the check, and the life of the authority. Changes are in change.c. */
 #include "auth/auth_impl.h"
+#include "auth/engine_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,13 @@ bool auth_enabled(const struct auth *a)
     return a->enabled;
 }
 
+/* What was concluded from the rows before is void. */
+static void rows_changed(void *ctx)
+{
+    const struct auth *a = ctx;
+    grants_cache_empty(a->cache);
+}
+
 err auth_new(const struct auth_opts *opts, struct auth **out, struct err_note *note)
 {
     struct auth *a = calloc(1, sizeof *a);
@@ -16,21 +24,36 @@ err auth_new(const struct auth_opts *opts, struct auth **out, struct err_note *n
     uint64_t seed;
     opts->entropy(&seed, sizeof seed);
     *a = (struct auth){ .magic = AUTH_MAGIC,
-                        .engine = opts->engine,
+                        .shared = opts->rows != NULL,
                         .clock = opts->clock,
                         .entropy = opts->entropy,
                         .enabled = opts->enabled,
                         .exposed = opts->exposed,
                         .cache = grants_cache_new(seed),
                         .glances = glances_new(seed) };
-    err why = auth_bootstrap(a);
+    if (!a->shared)
+        a->own_rows = engine_rows_new(opts->engine);
+    a->rows = a->shared ? opts->rows : a->own_rows;
+    a->rows->changed = rows_changed;
+    a->rows->changed_ctx = a;
+    err why = a->shared ? ERR_OK : auth_begin(a, note);
     if (why != ERR_OK) {
-        err_note_set(note, "the rows of users and keys cannot be made: %s", err_name(why));
         auth_free(&a);
         return why;
     }
     *out = a;
     return ERR_OK;
+}
+
+err auth_begin(struct auth *a, struct err_note *note)
+{
+    MAGIC_CHECK(a, AUTH_MAGIC);
+    struct err_note told;
+    err why = auth_bootstrap(a, &told);
+    if (why != ERR_OK)
+        err_note_set(note, "the rows of users and keys cannot be made: %s (%s)", err_name(why),
+                     told.text);
+    return why;
 }
 
 void auth_free(struct auth **ap)
@@ -41,6 +64,7 @@ void auth_free(struct auth **ap)
     MAGIC_CHECK(a, AUTH_MAGIC);
     grants_cache_free(&a->cache);
     glances_free(&a->glances);
+    engine_rows_free(&a->own_rows);
     a->magic = 0;
     free(a);
     *ap = NULL;
@@ -101,7 +125,7 @@ static err ask(struct auth *a, const struct secret_hash *h, uint64_t bit, str sp
         return ERR_OK;
     uint64_t generation = grants_cache_generation(a->cache);
     struct grants *g;
-    err why = grants_load(a->engine, h, &g);
+    err why = grants_load(a->rows, h, &g);
     if (why != ERR_OK)
         return why;
     *out = (struct grants_verdict){ .allowed = grants_allow(g, bit, space),
@@ -128,6 +152,10 @@ static err check(struct auth *a, str authorization, const char *permission, str 
         return ERR_OK;
     if (has_key && !secret_valid(key))
         return denied(AUTH_KEY_INVALID, why);
+    if (a->shared && !row_store_known(a->rows))
+        return ERR_UNAVAILABLE; /* a key may be revoked that was good when it was last seen */
+    if (a->shared && a->exposed && !has_key)
+        return denied(AUTH_NO_KEY, why); /* another server may have opened the door */
     uint64_t bit = 0;
     bool known = permission != NULL && permission_bit(str_of(permission), &bit);
     struct secret_hash hash;
@@ -160,6 +188,8 @@ bool auth_glance(struct auth *a, str authorization, const char *permission, str 
     MAGIC_CHECK(a, AUTH_MAGIC);
     if (!a->enabled)
         return true;
+    if (a->shared && !row_store_known(a->rows))
+        return false;
     const struct glance what = { .field = authorization, .space = space, .permission = permission };
     store_time expires_at;
     uint64_t generation = grants_cache_generation(a->cache);

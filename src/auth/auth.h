@@ -17,9 +17,14 @@
  * in constant time, shown is `qtr-<tag>-` and eight characters. What a key may do is cached; every
  * change made through this object empties the cache before it returns. Expiry is judged at every
  * check.
+ *   Rows may be those of many servers (opts.rows). Then they are known as of a moment ago; a change
+ * made elsewhere empties the cache when it is seen. While they are not known, or only as they were
+ * too long ago, every check is ERR_UNAVAILABLE: a key that was revoked meanwhile must not pass. A
+ * server that others reach (exposed) gives anonymous nothing then, whatever the rows say.
  * Source: Querator's ADR 25 as its transport tests pin it (docs/peers.md, 2).
  *
- * Rows in SPACE_AUTH: rows.h. Thread: any; changes wait for the disk: a pool job or start-up. */
+ * Rows: rows.h; in an engine in SPACE_AUTH. Thread: any; changes wait for the disk: a pool job or
+ * start-up. */
 #ifndef AUTH_AUTH_H
 #define AUTH_AUTH_H
 
@@ -61,18 +66,23 @@ enum {
     "\xff" /* as a space that is asked for: in one at least. Names are UTF-8: none is this */
 
 struct engine;
+struct row_store;
 struct auth;
 struct auth_opts {
     struct engine *engine;
-    struct clock *clock;                  /* store_time: expiry */
+    struct row_store *rows; /* that many servers share (store/row_store.h); NULL: in the engine */
+    struct clock *clock;    /* store_time: expiry */
     void (*entropy)(void *dst, size_t n); /* unguessable bytes */
     bool enabled;                         /* false: every check passes */
     bool exposed; /* others than this machine reach it: anonymous gets no rights */
 };
-/* Owner: caller; engine and clock outlive it. It writes what a new store lacks, so the engine must
- * be started.
- * Fails: what the engine says, ERR_CORRUPT. */
+/* Owner: caller; engine, rows and clock outlive it. It writes what a new engine lacks, which must
+ * be started. With shared rows it writes nothing: auth_begin does. Fails: what the engine says,
+ * ERR_CORRUPT. */
 MUST_CHECK err auth_new(const struct auth_opts *opts, struct auth **out, struct err_note *note);
+/* With shared rows: writes what they lack. Until it succeeded once on some server, nobody may do
+ * anything. Again it changes nothing. Fails: what the store says. Blocks: a pool job. */
+MUST_CHECK err auth_begin(struct auth *a, struct err_note *note);
 void auth_free(struct auth **ap);
 bool auth_enabled(const struct auth *a);
 /* Is it the name of a permission? Routes are checked with it at start. */

@@ -11,10 +11,12 @@
 
 struct auth {
     uint32_t magic;
-    struct engine *engine;
+    struct row_store *rows;
+    struct row_store *own_rows; /* in the engine, made here; NULL: the caller's, shared */
     struct clock *clock;
     void (*entropy)(void *dst, size_t n);
     bool enabled, exposed;
+    bool shared; /* rows are those of other servers, too: perhaps not known, or too old */
     struct grants_cache *cache;
     struct glances *glances;
 };
@@ -28,6 +30,6 @@ static inline str space_meant(str space)
 bool auth_bearer_key(str field, str *key);
 /* Writes what a store lacks: `_system`; with checks, anonymous with the open door and the standard
  * roles as this version has them. A door that was closed stays closed. */
-MUST_CHECK err auth_bootstrap(struct auth *a);
+MUST_CHECK err auth_bootstrap(struct auth *a, struct err_note *note);
 
 #endif

@@ -31,10 +31,10 @@ err auth_binding_check(const struct auth_binding_new *n, struct err_note *note)
 
 /* ---- rows ---- */
 
-static err check_new(struct engine_txn *t, const struct binding_new *n, struct err_note *note)
+static err check_new(struct row_txn *t, const struct binding_new *n, struct err_note *note)
 {
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     unsigned count = 0;
     row_key3(&k, 'b', n->user_id, n->space, n->role_id);
     err why = txn_find(t, &k, &row);
@@ -49,7 +49,7 @@ static err check_new(struct engine_txn *t, const struct binding_new *n, struct e
     }
     row_key1(&k, 'b', n->user_id);
     if (why == ERR_NOT_FOUND)
-        why = rows_count(engine_txn_view(t), &k, AUTH_GRANTS_MAX, &count);
+        why = rows_count(row_txn_view(t), &k, AUTH_GRANTS_MAX, &count);
     if (why == ERR_OK && count >= AUTH_GRANTS_MAX) {
         err_note_set(note, "role bindings of a user are limited; there are %d already",
                      AUTH_GRANTS_MAX);
@@ -58,7 +58,7 @@ static err check_new(struct engine_txn *t, const struct binding_new *n, struct e
     return why;
 }
 
-err binding_put_new(struct engine_txn *t, const struct binding_new *n, struct err_note *note)
+err binding_put_new(struct row_txn *t, const struct binding_new *n, struct err_note *note)
 {
     err why = check_new(t, n, note);
     if (why != ERR_OK)
@@ -69,7 +69,7 @@ err binding_put_new(struct engine_txn *t, const struct binding_new *n, struct er
     row_put_binding(&b, &(struct row_binding){ .id = n->id,
                                                .role_space = n->role_space,
                                                .role_name = n->role_name,
-                                               .created_at = engine_txn_now(t) });
+                                               .created_at = row_txn_now(t) });
     row_key3(&k, 'b', n->user_id, n->space, n->role_id);
     why = txn_put(t, &k, &b);
     buf_clear(&b);
@@ -83,8 +83,7 @@ err binding_put_new(struct engine_txn *t, const struct binding_new *n, struct er
 }
 
 /* The three rows of a binding. */
-static err delete_rows(struct engine_txn *t, const struct rowkey *key, str space, str role_id,
-                       str id)
+static err delete_rows(struct row_txn *t, const struct rowkey *key, str space, str role_id, str id)
 {
     struct rowkey k;
     row_key2(&k, 'B', space, id);
@@ -95,7 +94,7 @@ static err delete_rows(struct engine_txn *t, const struct rowkey *key, str space
     return why != ERR_OK ? why : txn_delete(t, key);
 }
 
-err bindings_delete_of(struct engine_txn *t, str user_id)
+err bindings_delete_of(struct row_txn *t, str user_id)
 {
     struct rowkey prefix;
     struct arena a;
@@ -106,7 +105,7 @@ err bindings_delete_of(struct engine_txn *t, str user_id)
         struct row_copy row;
         struct row_binding b;
         str texts[3];
-        why = rows_first(engine_txn_view(t), &prefix, &row);
+        why = rows_first(row_txn_view(t), &prefix, &row);
         if (why == ERR_OK)
             why = row_key_texts(rowkey_str(&row.key), 'b', &a, texts, COUNT_OF(texts));
         if (why == ERR_OK)
@@ -134,11 +133,11 @@ static err role_missing(const struct binding_change *c)
     return ERR_NOT_FOUND;
 }
 
-static err decide_create(struct engine_txn *t, void *ctx)
+static err decide_create(struct row_txn *t, void *ctx)
 {
     const struct binding_change *c = ctx;
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     char role_id[AUTH_ID_BYTES + 1];
     char tag[AUTH_TAG_BYTES_MAX + 1];
     str role_space = c->n.space;
@@ -196,11 +195,11 @@ err auth_binding_create(struct auth *a, const struct auth_binding_new *n,
 
 /* Deletes the binding to the role of that name in role_space. ERR_NOT_FOUND: no such role, role_id
  * empty; or no such binding. */
-static err delete_bound(struct engine_txn *t, const struct binding_change *c, str role_space,
+static err delete_bound(struct row_txn *t, const struct binding_change *c, str role_space,
                         char role_id[AUTH_ID_BYTES + 1])
 {
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     struct row_binding b;
     char id[AUTH_ID_BYTES + 1];
     role_id[0] = '\0';
@@ -215,7 +214,7 @@ static err delete_bound(struct engine_txn *t, const struct binding_change *c, st
     return why != ERR_OK ? why : delete_rows(t, &k, c->n.space, str_of(role_id), str_of(id));
 }
 
-static err decide_delete(struct engine_txn *t, void *ctx)
+static err decide_delete(struct row_txn *t, void *ctx)
 {
     const struct binding_change *c = ctx;
     char role_id[AUTH_ID_BYTES + 1], system_id[AUTH_ID_BYTES + 1] = "";
@@ -245,11 +244,11 @@ err auth_binding_delete(struct auth *a, const struct auth_binding_new *n, struct
 
 /* ---- reading ---- */
 
-static err list_binding(struct listing *l, const struct engine_row *row)
+static err list_binding(struct listing *l, const struct row *row)
 {
     str texts[2];
     struct rowkey k;
-    struct engine_row by_user;
+    struct row by_user;
     struct row_bound bound;
     struct row_binding b;
     err why = row_key_texts(row->key, 'B', l->arena, texts, COUNT_OF(texts));

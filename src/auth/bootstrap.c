@@ -12,7 +12,7 @@ void bootstrap_draw(struct auth *a, struct bootstrap_ids *ids)
         draw_id(a, ids->text[i]);
 }
 
-static err put_role(struct engine_txn *t, const struct rowkey *k, const struct row_role *r)
+static err put_role(struct row_txn *t, const struct rowkey *k, const struct row_role *r)
 {
     struct buf b;
     buf_init(&b, ROW_VALUE_BYTES_MAX);
@@ -23,13 +23,13 @@ static err put_role(struct engine_txn *t, const struct rowkey *k, const struct r
 }
 
 /* The role as this version has it; a role keeps its id. */
-static err ensure_role(struct engine_txn *t, const struct standard_role *role, const char *fresh_id)
+static err ensure_role(struct row_txn *t, const struct standard_role *role, const char *fresh_id)
 {
     struct rowkey k, by_id;
-    struct engine_row row;
+    struct row row;
     struct row_role now = { .id = str_of(fresh_id),
                             .standard = true,
-                            .created_at = engine_txn_now(t) };
+                            .created_at = row_txn_now(t) };
     char id[AUTH_ID_BYTES + 1];
     row_key2(&k, 'r', STR(AUTH_SYSTEM), str_of(role->name));
     err why = txn_find(t, &k, &row);
@@ -52,7 +52,7 @@ static err ensure_role(struct engine_txn *t, const struct standard_role *role, c
     return why != ERR_OK ? why : put_role(t, &k, &now);
 }
 
-static err bind_anonymous(struct engine_txn *t, str id)
+static err bind_anonymous(struct row_txn *t, str id)
 {
     char role_id[AUTH_ID_BYTES + 1];
     err why = role_find(t, STR(AUTH_SYSTEM), STR("Admin"), role_id);
@@ -68,10 +68,10 @@ static err bind_anonymous(struct engine_txn *t, str id)
                            NULL);
 }
 
-static err ensure_anonymous(struct engine_txn *t)
+static err ensure_anonymous(struct row_txn *t)
 {
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     row_key1(&k, 'u', STR(AUTH_ANONYMOUS));
     err why = txn_find(t, &k, &row);
     if (why != ERR_NOT_FOUND)
@@ -80,14 +80,14 @@ static err ensure_anonymous(struct engine_txn *t)
         t, &(struct user_new){ .id = STR(AUTH_ANONYMOUS), .name = STR(AUTH_ANONYMOUS) }, NULL);
 }
 
-static err ensure_system(struct engine_txn *t)
+static err ensure_system(struct row_txn *t)
 {
     char tag[AUTH_TAG_BYTES_MAX + 1];
     err why = space_tag(t, STR(AUTH_SYSTEM), tag);
     return why == ERR_NOT_FOUND ? space_put_new(t, STR(AUTH_SYSTEM), NULL) : why;
 }
 
-err bootstrap_ensure(struct engine_txn *t, const struct bootstrap_ids *ids)
+err bootstrap_ensure(struct row_txn *t, const struct bootstrap_ids *ids)
 {
     struct standard_role roles[STANDARD_ROLES];
     char admin[AUTH_ID_BYTES + 1];
@@ -109,15 +109,15 @@ struct bootstrap {
     bool open; /* of the door */
 };
 
-static err decide_bootstrap(struct engine_txn *t, void *ctx)
+static err decide_bootstrap(struct row_txn *t, void *ctx)
 {
     const struct bootstrap *b = ctx;
     return b->change.auth->enabled ? bootstrap_ensure(t, &b->ids) : ensure_system(t);
 }
 
-err auth_bootstrap(struct auth *a)
+err auth_bootstrap(struct auth *a, struct err_note *note)
 {
-    struct bootstrap b = { .change = { .auth = a } };
+    struct bootstrap b = { .change = { .auth = a, .note = note } };
     bootstrap_draw(a, &b.ids);
     return change_run(&b.change, decide_bootstrap, &b);
 }
@@ -132,7 +132,7 @@ err exposed(struct err_note *note)
     return ERR_CONFLICT;
 }
 
-static err decide_door(struct engine_txn *t, void *ctx)
+static err decide_door(struct row_txn *t, void *ctx)
 {
     const struct bootstrap *b = ctx;
     err why = bootstrap_ensure(t, &b->ids);
@@ -160,8 +160,8 @@ err auth_door_open(struct auth *a, bool *open)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct rowkey k;
-    struct engine_row row;
-    struct engine_view *v = engine_view_begin(a->engine);
+    struct row row;
+    struct row_view *v = row_view_begin(a->rows);
     bool any = true;
     row_key2(&k, 'r', STR(AUTH_SYSTEM), STR("Admin"));
     err why = rows_find(v, &k, &row);
@@ -170,7 +170,7 @@ err auth_door_open(struct auth *a, bool *open)
         why = rows_any(v, &k, &any);
     else if (why == ERR_NOT_FOUND)
         why = ERR_OK;
-    engine_view_end(&v);
+    row_view_end(&v);
     if (why == ERR_OK)
         *open = any;
     return why;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* What the sender of this field may do. ERR_DENIED: its key went away since auth_check passed. */
-static err giver_load(struct engine_view *v, str authorization, struct grants **out,
+static err giver_load(struct row_view *v, str authorization, struct grants **out,
                       struct err_note *note)
 {
     str key;
@@ -45,7 +45,7 @@ static err covers_beyond(const struct grants *giver, uint64_t bits, str space,
     return ERR_DENIED;
 }
 
-static err may_give_bits(struct engine_view *v, str authorization, str space, uint64_t bits,
+static err may_give_bits(struct row_view *v, str authorization, str space, uint64_t bits,
                          struct err_note *note)
 {
     struct grants *giver;
@@ -64,9 +64,9 @@ static uint64_t asked_of_an_owner(uint64_t bits, str space)
     return str_eq(space, STR(AUTH_SYSTEM)) ? bits : bits & permission_of_content();
 }
 
-err give_check(struct engine_txn *t, const struct give *g, struct err_note *note)
+err give_check(struct row_txn *t, const struct give *g, struct err_note *note)
 {
-    struct engine_view *v = engine_txn_view(t);
+    struct row_view *v = row_txn_view(t);
     uint64_t bits;
     if (g->giver == NULL || !g->auth->enabled)
         return ERR_OK;
@@ -83,11 +83,11 @@ err auth_may_open_door(struct auth *a, str authorization, struct err_note *note)
     if (!a->enabled)
         return ERR_OK;
     uint64_t bits = 0;
-    struct engine_view *v = engine_view_begin(a->engine);
+    struct row_view *v = row_view_begin(a->rows);
     err why = grants_role_bits(v, STR(AUTH_SYSTEM), STR("Admin"), &bits);
     if (why == ERR_OK)
         why = may_give_bits(v, authorization, STR(AUTH_SYSTEM), bits, note);
-    engine_view_end(&v);
+    row_view_end(&v);
     return why;
 }
 
@@ -101,10 +101,10 @@ err auth_may_give_permissions(struct auth *a, str authorization, str space, cons
     for (unsigned i = 0; i < count; i++)
         if (permission_bit(permissions[i], &bit))
             all |= bit;
-    struct engine_view *v = engine_view_begin(a->engine);
+    struct row_view *v = row_view_begin(a->rows);
     err why = may_give_bits(v, authorization, space_meant(space),
                             asked_of_an_owner(all, space_meant(space)), note);
-    engine_view_end(&v);
+    row_view_end(&v);
     return why;
 }
 
@@ -130,11 +130,11 @@ err auth_may_give_key(struct auth *a, str authorization, str user_id, str scope,
     struct grants *giver = NULL, *user = NULL;
     if (!a->enabled)
         return ERR_OK;
-    struct engine_view *v = engine_view_begin(a->engine);
+    struct row_view *v = row_view_begin(a->rows);
     err why = giver_load(v, authorization, &giver, note);
     if (why == ERR_OK)
         why = grants_read_user(v, user_id, &user);
-    engine_view_end(&v);
+    row_view_end(&v);
     for (unsigned i = 0; why == ERR_OK && i < user->count; i++)
         why = may_give_grant(giver, &user->of[i], scope, note);
     free(user);

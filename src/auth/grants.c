@@ -10,10 +10,10 @@
 
 /* ---- from rows ---- */
 
-err grants_role_bits(struct engine_view *v, str space, str role, uint64_t *bits)
+err grants_role_bits(struct row_view *v, str space, str role, uint64_t *bits)
 {
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     struct row_role r;
     row_key2(&k, 'r', space, role);
     err why = rows_find(v, &k, &row);
@@ -25,15 +25,14 @@ err grants_role_bits(struct engine_view *v, str space, str role, uint64_t *bits)
 }
 
 /* A binding to a role that is gone gives nothing. */
-static err bound_bits(struct engine_view *v, const struct row_binding *b, uint64_t *bits)
+static err bound_bits(struct row_view *v, const struct row_binding *b, uint64_t *bits)
 {
     err why = grants_role_bits(v, b->role_space, b->role_name, bits);
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
 /* What a binding's row says, copied into a: the next call on the view lets go of it. */
-static err read_binding(const struct engine_row *row, struct arena *a, str *space,
-                        struct row_binding *b)
+static err read_binding(const struct row *row, struct arena *a, str *space, struct row_binding *b)
 {
     str key = arena_copy(a, row->key), value = arena_copy(a, row->value), texts[3];
     if (key.p == NULL || value.p == NULL)
@@ -57,23 +56,20 @@ static err add_grant(struct grants *g, str space, uint64_t bits)
     return ERR_OK;
 }
 
-static err load_bindings(struct engine_view *v, str user_id, struct arena *a, struct grants *g)
+static err load_bindings(struct row_view *v, str user_id, struct arena *a, struct grants *g)
 {
     struct rowkey from, until;
     row_key1(&from, 'b', user_id);
     until = from;
     rowkey_prefix_end(&until);
-    struct engine_cursor *c =
-        engine_cursor_open(v, &(struct engine_range){ .space = SPACE_AUTH,
-                                                      .from = rowkey_str(&from),
-                                                      .until = rowkey_str(&until) });
+    struct row_cursor *c = row_cursor_open(v, rowkey_str(&from), rowkey_str(&until));
     err why = ERR_OK;
     for (unsigned i = 0; i < AUTH_GRANTS_MAX && why == ERR_OK; i++) {
-        struct engine_row row;
+        struct row row;
         struct row_binding b;
         str space = STR_NONE;
         uint64_t bits = 0;
-        why = engine_cursor_next(c, &row);
+        why = row_cursor_next(c, &row);
         if (why == ERR_OK)
             why = read_binding(&row, a, &space, &b);
         if (why == ERR_OK)
@@ -81,18 +77,18 @@ static err load_bindings(struct engine_view *v, str user_id, struct arena *a, st
         if (why == ERR_OK)
             why = add_grant(g, space, bits);
     }
-    engine_cursor_close(&c);
+    row_cursor_close(&c);
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-static err load_key(struct engine_view *v, const struct secret_hash *h, struct arena *a,
+static err load_key(struct row_view *v, const struct secret_hash *h, struct arena *a,
                     struct grants *g, str *user_id)
 {
     struct rowkey k;
     row_key_of_secret(&k, h);
-    struct engine_row row;
+    struct row row;
     struct row_secret secret;
-    err why = engine_get(v, SPACE_AUTH, rowkey_str(&k), &row);
+    err why = row_get(v, rowkey_str(&k), &row);
     if (why == ERR_OK)
         why = row_get_secret(row.value, &secret);
     if (why != ERR_OK)
@@ -106,8 +102,7 @@ static err load_key(struct engine_view *v, const struct secret_hash *h, struct a
 }
 
 /* h NULL: of this user. */
-static err load(struct engine_view *v, const struct secret_hash *h, str user_id,
-                struct grants **out)
+static err load(struct row_view *v, const struct secret_hash *h, str user_id, struct grants **out)
 {
     struct grants *g = calloc(1, sizeof *g + AUTH_GRANTS_MAX * sizeof g->of[0]);
     INVARIANT(g != NULL);
@@ -127,20 +122,20 @@ static err load(struct engine_view *v, const struct secret_hash *h, str user_id,
     return ERR_OK;
 }
 
-err grants_read(struct engine_view *v, const struct secret_hash *h, struct grants **out)
+err grants_read(struct row_view *v, const struct secret_hash *h, struct grants **out)
 {
     return load(v, h, STR(AUTH_ANONYMOUS), out);
 }
 
-err grants_load(struct engine *e, const struct secret_hash *h, struct grants **out)
+err grants_load(struct row_store *rows, const struct secret_hash *h, struct grants **out)
 {
-    struct engine_view *v = engine_view_begin(e);
+    struct row_view *v = row_view_begin(rows);
     err why = grants_read(v, h, out);
-    engine_view_end(&v);
+    row_view_end(&v);
     return why;
 }
 
-err grants_read_user(struct engine_view *v, str user_id, struct grants **out)
+err grants_read_user(struct row_view *v, str user_id, struct grants **out)
 {
     return load(v, NULL, user_id, out);
 }

@@ -4,7 +4,7 @@
 #define AUTH_GRANTS_H
 
 #include "auth/rows.h"
-#include "engine/engine.h"
+#include "store/row_store.h"
 
 struct grant {
     char space[AUTH_NAME_BYTES_MAX + 1];
@@ -19,13 +19,14 @@ struct grants {
 
 /* Of the key with this hash; NULL: of anonymous. *out is the caller's, by free(). Fails:
  * ERR_NOT_FOUND (no such key), ERR_CORRUPT, ERR_IO. Thread: any. */
-MUST_CHECK err grants_load(struct engine *e, const struct secret_hash *h, struct grants **out);
+MUST_CHECK err grants_load(struct row_store *rows, const struct secret_hash *h,
+                           struct grants **out);
 /* As that, in a view: one that a decision has, too. */
-MUST_CHECK err grants_read(struct engine_view *v, const struct secret_hash *h, struct grants **out);
+MUST_CHECK err grants_read(struct row_view *v, const struct secret_hash *h, struct grants **out);
 /* Of a user, by all keys it has. */
-MUST_CHECK err grants_read_user(struct engine_view *v, str user_id, struct grants **out);
+MUST_CHECK err grants_read_user(struct row_view *v, str user_id, struct grants **out);
 /* The permissions of a role. ERR_NOT_FOUND. */
-MUST_CHECK err grants_role_bits(struct engine_view *v, str space, str role, uint64_t *bits);
+MUST_CHECK err grants_role_bits(struct row_view *v, str space, str role, uint64_t *bits);
 /* What they allow in space, expiry aside; and do they allow bit there? In `_system`: what they
  * allow there itself, which a scope does not take away; it counts everywhere only without one. */
 uint64_t grants_bits(const struct grants *g, str space);

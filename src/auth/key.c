@@ -48,7 +48,7 @@ err auth_key_check(const struct auth_key_new *n, struct err_note *note)
 }
 
 /* The role in the key's namespace, else in `_system`. */
-static err bind_role(struct engine_txn *t, struct create *c, str role, const char *id)
+static err bind_role(struct row_txn *t, struct create *c, str role, const char *id)
 {
     char role_id[AUTH_ID_BYTES + 1];
     str role_space = c->space;
@@ -81,7 +81,7 @@ static err bind_role(struct engine_txn *t, struct create *c, str role, const cha
     return why == ERR_CONFLICT ? ERR_OK : why; /* a role named twice */
 }
 
-static err decide_create(struct engine_txn *t, void *ctx)
+static err decide_create(struct row_txn *t, void *ctx)
 {
     struct create *c = ctx;
     char tag[AUTH_TAG_BYTES_MAX + 1];
@@ -95,7 +95,7 @@ static err decide_create(struct engine_txn *t, void *ctx)
                            c->change.note);
     for (unsigned i = 0; i < c->n->roles_count && why == ERR_OK; i++)
         why = bind_role(t, c, c->n->roles[i], c->binding_ids[i]);
-    c->created_at = engine_txn_now(t);
+    c->created_at = row_txn_now(t);
     if (why != ERR_OK)
         return why;
     struct secret_new secret = { .id = str_of(c->key_id),
@@ -164,7 +164,7 @@ struct removal {
     str id;
 };
 
-static err decide_delete(struct engine_txn *t, void *ctx)
+static err decide_delete(struct row_txn *t, void *ctx)
 {
     const struct removal *r = ctx;
     char user_id[AUTH_ID_BYTES + 1];
@@ -174,7 +174,7 @@ static err decide_delete(struct engine_txn *t, void *ctx)
     if (why != ERR_OK)
         return why;
     row_key1(&k, 'o', str_of(user_id));
-    why = rows_any(engine_txn_view(t), &k, &others);
+    why = rows_any(row_txn_view(t), &k, &others);
     if (why != ERR_OK || others)
         return why;
     why = user_delete(t, str_of(user_id), r->change.note);
@@ -191,22 +191,19 @@ err auth_key_delete(struct auth *a, str id, struct err_note *note)
 /* ---- reading ---- */
 
 /* The roles its user has in the key's namespace, "read,purge". */
-static err fill_roles(struct engine_view *v, str user_id, struct arena *a, struct auth_key *out)
+static err fill_roles(struct row_view *v, str user_id, struct arena *a, struct auth_key *out)
 {
     struct rowkey from, until;
     row_key2(&from, 'b', user_id, str_of(out->space));
     until = from;
     rowkey_prefix_end(&until);
-    struct engine_cursor *c =
-        engine_cursor_open(v, &(struct engine_range){ .space = SPACE_AUTH,
-                                                      .from = rowkey_str(&from),
-                                                      .until = rowkey_str(&until) });
+    struct row_cursor *c = row_cursor_open(v, rowkey_str(&from), rowkey_str(&until));
     size_t n = 0;
     err why = ERR_OK;
     while (why == ERR_OK) {
-        struct engine_row row;
+        struct row row;
         struct row_binding b;
-        why = engine_cursor_next(c, &row);
+        why = row_cursor_next(c, &row);
         str value = why == ERR_OK ? arena_copy(a, row.value) : STR("");
         if (why == ERR_OK)
             why = value.p == NULL ? ERR_LIMIT : row_get_binding(value, &b);
@@ -218,11 +215,11 @@ static err fill_roles(struct engine_view *v, str user_id, struct arena *a, struc
             why = ERR_NOT_FOUND; /* full: the rest is cut */
         n += (size_t)more;
     }
-    engine_cursor_close(&c);
+    row_cursor_close(&c);
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-static err fill_key(struct engine_view *v, const struct engine_row *row, struct arena *a,
+static err fill_key(struct row_view *v, const struct row *row, struct arena *a,
                     struct auth_key *out)
 {
     struct row_secret r;
@@ -236,7 +233,7 @@ static err fill_key(struct engine_view *v, const struct engine_row *row, struct 
         !str_to_cstr(space, out->space, sizeof out->space))
         return ERR_CORRUPT;
     struct rowkey k;
-    struct engine_row user_row;
+    struct row user_row;
     struct row_user user;
     row_key1(&k, 'u', user_id);
     why = rows_find(v, &k, &user_row);
@@ -259,19 +256,16 @@ err auth_key_list(struct auth *a, str place, bool (*each)(void *ctx, const struc
     until = from;
     rowkey_prefix_end(&until);
     rowkey_put_raw(&from, str_take(place, AUTH_PLACE_BYTES));
-    struct engine_view *v = engine_view_begin(a->engine);
-    struct engine_cursor *c =
-        engine_cursor_open(v, &(struct engine_range){ .space = SPACE_AUTH,
-                                                      .from = rowkey_str(&from),
-                                                      .until = rowkey_str(&until) });
+    struct row_view *v = row_view_begin(a->rows);
+    struct row_cursor *c = row_cursor_open(v, rowkey_str(&from), rowkey_str(&until));
     struct arena texts;
     arena_init(&texts, 1u << 20);
     bool more = true;
     err why = ERR_OK;
     while (more && why == ERR_OK) {
-        struct engine_row row;
+        struct row row;
         struct auth_key k;
-        why = engine_cursor_next(c, &row);
+        why = row_cursor_next(c, &row);
         if (why == ERR_OK)
             why = fill_key(v, &row, &texts, &k);
         if (why == ERR_OK) {
@@ -281,7 +275,7 @@ err auth_key_list(struct auth *a, str place, bool (*each)(void *ctx, const struc
         arena_reset(&texts);
     }
     arena_fini(&texts);
-    engine_cursor_close(&c);
-    engine_view_end(&v);
+    row_cursor_close(&c);
+    row_view_end(&v);
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }

@@ -32,7 +32,7 @@ str listing_text(struct listing *l, str s)
     return kept;
 }
 
-err listing_get(struct listing *l, const struct rowkey *k, struct engine_row *row)
+err listing_get(struct listing *l, const struct rowkey *k, struct row *row)
 {
     return rows_find(l->view, k, row);
 }
@@ -51,14 +51,14 @@ static unsigned limit_of(const struct auth_page *page)
     return page->limit < AUTH_PAGE_MAX ? page->limit : AUTH_PAGE_MAX;
 }
 
-static err walk(struct listing *l, struct engine_cursor *c)
+static err walk(struct listing *l, struct row_cursor *c)
 {
     unsigned limit = limit_of(l->page);
     err why = ERR_OK;
     while (why == ERR_OK && l->count < limit &&
            l->bytes + l->count * l->size <= AUTH_PAGE_BYTES_MAX) {
-        struct engine_row row;
-        why = engine_cursor_next(c, &row);
+        struct row row;
+        why = row_cursor_next(c, &row);
         if (why == ERR_OK)
             why = l->each(l, &row);
         if (why == ERR_OK && l->failed)
@@ -75,13 +75,10 @@ err listing_run(struct listing *l)
         rowkey_put_text(&from, place_of(l->page->pivot));
     if (rowkey_status(&from) != ERR_OK) /* a namespace too long to have rows */
         return ERR_OK;
-    l->view = engine_view_begin(l->auth->engine);
-    struct engine_cursor *c =
-        engine_cursor_open(l->view, &(struct engine_range){ .space = SPACE_AUTH,
-                                                            .from = rowkey_str(&from),
-                                                            .until = rowkey_str(&until) });
+    l->view = row_view_begin(l->auth->rows);
+    struct row_cursor *c = row_cursor_open(l->view, rowkey_str(&from), rowkey_str(&until));
     err why = walk(l, c);
-    engine_cursor_close(&c);
-    engine_view_end(&l->view);
+    row_cursor_close(&c);
+    row_view_end(&l->view);
     return why;
 }

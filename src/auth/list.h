@@ -18,9 +18,9 @@ struct listing {
     size_t size; /* of an item */
     /* Adds an item with listing_add, or not; ERR_OK goes on. The row is borrowed until the next
      * call on view. */
-    err (*each)(struct listing *l, const struct engine_row *row);
+    err (*each)(struct listing *l, const struct row *row);
     str filter; /* each's own */
-    struct engine_view *view;
+    struct row_view *view;
     void *items;
     unsigned count, room;
     size_t bytes; /* of texts */
@@ -33,6 +33,6 @@ void *listing_add(struct listing *l);
 /* A copy in the arena, counted. */
 str listing_text(struct listing *l, str s);
 /* The row of that key in the list's view. */
-MUST_CHECK err listing_get(struct listing *l, const struct rowkey *k, struct engine_row *row);
+MUST_CHECK err listing_get(struct listing *l, const struct rowkey *k, struct row *row);
 
 #endif

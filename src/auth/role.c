@@ -59,10 +59,10 @@ static err role_not_found(struct err_note *note, str space, str name)
     return ERR_NOT_FOUND;
 }
 
-err role_find(struct engine_txn *t, str space, str name, char id[AUTH_ID_BYTES + 1])
+err role_find(struct row_txn *t, str space, str name, char id[AUTH_ID_BYTES + 1])
 {
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     struct row_role r;
     row_key2(&k, 'r', space, name);
     err why = txn_find(t, &k, &row);
@@ -73,7 +73,7 @@ err role_find(struct engine_txn *t, str space, str name, char id[AUTH_ID_BYTES +
     return why;
 }
 
-static err put_role(struct engine_txn *t, str space, str name, const struct row_role *r)
+static err put_role(struct row_txn *t, str space, str name, const struct row_role *r)
 {
     struct rowkey k;
     struct buf b;
@@ -99,7 +99,7 @@ struct role_change {
     char id[AUTH_ID_BYTES + 1];
 };
 
-static err decide_create(struct engine_txn *t, void *ctx)
+static err decide_create(struct row_txn *t, void *ctx)
 {
     const struct role_change *c = ctx;
     char tag[AUTH_TAG_BYTES_MAX + 1], id[AUTH_ID_BYTES + 1];
@@ -115,11 +115,11 @@ static err decide_create(struct engine_txn *t, void *ctx)
     }
     if (why == ERR_NOT_FOUND)
         why = txn_count(t, 'r', 1, AUTH_ROLES_MAX, "roles", c->change.note);
-    return why != ERR_OK ? why
-                         : put_role(t, c->space, c->name,
-                                    &(struct row_role){ .id = str_of(c->id),
-                                                        .bits = c->bits,
-                                                        .created_at = engine_txn_now(t) });
+    return why != ERR_OK
+               ? why
+               : put_role(t, c->space, c->name,
+                          &(struct row_role){
+                              .id = str_of(c->id), .bits = c->bits, .created_at = row_txn_now(t) });
 }
 
 err auth_role_create(struct auth *a, const struct auth_role *r, char id[AUTH_ID_BYTES + 1],
@@ -141,11 +141,11 @@ err auth_role_create(struct auth *a, const struct auth_role *r, char id[AUTH_ID_
     return why;
 }
 
-static err decide_update(struct engine_txn *t, void *ctx)
+static err decide_update(struct row_txn *t, void *ctx)
 {
     const struct role_change *c = ctx;
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     struct row_role was;
     char id[AUTH_ID_BYTES + 1];
     row_key2(&k, 'r', c->space, c->name);
@@ -176,7 +176,7 @@ err auth_role_update(struct auth *a, const struct auth_role *r, struct err_note 
     return why != ERR_OK ? why : change_run(&c.change, decide_update, &c);
 }
 
-static err decide_delete(struct engine_txn *t, void *ctx)
+static err decide_delete(struct row_txn *t, void *ctx)
 {
     const struct role_change *c = ctx;
     struct rowkey k;
@@ -187,7 +187,7 @@ static err decide_delete(struct engine_txn *t, void *ctx)
         return role_not_found(c->change.note, c->space, c->name);
     row_key1(&k, 'x', str_of(id));
     if (why == ERR_OK)
-        why = rows_any(engine_txn_view(t), &k, &bound);
+        why = rows_any(row_txn_view(t), &k, &bound);
     if (why == ERR_OK && bound) {
         err_note_set(c->change.note,
                      "role has active bindings; '%.*s' has active bindings, delete bindings first",
@@ -215,11 +215,11 @@ err auth_role_delete(struct auth *a, str space, str name, struct err_note *note)
 
 /* ---- reading ---- */
 
-static err list_role(struct listing *l, const struct engine_row *row)
+static err list_role(struct listing *l, const struct row *row)
 {
     str texts[2], name;
     struct rowkey k;
-    struct engine_row by_name;
+    struct row by_name;
     struct row_role r;
     err why = row_key_texts(row->key, 'R', l->arena, texts, COUNT_OF(texts));
     if (why == ERR_OK)

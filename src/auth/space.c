@@ -77,10 +77,10 @@ static err check_not_reserved(str name, struct err_note *note)
 
 /* ---- rows ---- */
 
-err space_tag(struct engine_txn *t, str space, char tag[AUTH_TAG_BYTES_MAX + 1])
+err space_tag(struct row_txn *t, str space, char tag[AUTH_TAG_BYTES_MAX + 1])
 {
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     struct row_space found;
     row_key1(&k, 'n', space);
     err why = txn_find(t, &k, &row);
@@ -91,7 +91,7 @@ err space_tag(struct engine_txn *t, str space, char tag[AUTH_TAG_BYTES_MAX + 1])
     return why;
 }
 
-static err put_space(struct engine_txn *t, const struct auth_space *s)
+static err put_space(struct row_txn *t, const struct auth_space *s)
 {
     struct rowkey k;
     struct buf b;
@@ -102,14 +102,14 @@ static err put_space(struct engine_txn *t, const struct auth_space *s)
     if (why == ERR_OK)
         why = buf_status(&b);
     if (why == ERR_OK)
-        why = engine_txn_put(t, SPACE_AUTH, rowkey_str(&k), buf_str(&b),
-                             s->description.n > 0 ? s->description : STR_NONE);
+        why = row_txn_put(t, rowkey_str(&k), buf_str(&b),
+                          s->description.n > 0 ? s->description : STR_NONE);
     buf_fini(&b);
     return why;
 }
 
 /* A domain is a namespace to whoever asks for its content, and the domain '*' is all of them. */
-static err count_new(struct engine_txn *t, str space, struct err_note *note)
+static err count_new(struct row_txn *t, str space, struct err_note *note)
 {
     if (!str_eq(space, STR("*")))
         return txn_count(t, 'n', 1, AUTH_SPACES_MAX, "namespaces", note);
@@ -117,12 +117,12 @@ static err count_new(struct engine_txn *t, str space, struct err_note *note)
     return ERR_BAD;
 }
 
-err space_put_new(struct engine_txn *t, str space, struct err_note *note)
+err space_put_new(struct row_txn *t, str space, struct err_note *note)
 {
     err why = count_new(t, space, note);
-    return why != ERR_OK ? why
-                         : put_space(t, &(struct auth_space){ .name = space,
-                                                              .created_at = engine_txn_now(t) });
+    return why != ERR_OK
+               ? why
+               : put_space(t, &(struct auth_space){ .name = space, .created_at = row_txn_now(t) });
 }
 
 /* ---- changes ---- */
@@ -134,7 +134,7 @@ struct space_change {
     bool in_use;
 };
 
-static err decide_create(struct engine_txn *t, void *ctx)
+static err decide_create(struct row_txn *t, void *ctx)
 {
     const struct space_change *c = ctx;
     char tag[AUTH_TAG_BYTES_MAX + 1];
@@ -148,14 +148,14 @@ static err decide_create(struct engine_txn *t, void *ctx)
     if (why == ERR_NOT_FOUND)
         why = count_new(t, c->s->name, c->change.note);
     struct auth_space now = *c->s;
-    now.created_at = engine_txn_now(t);
+    now.created_at = row_txn_now(t);
     return why != ERR_OK ? why : put_space(t, &now);
 }
 
-static err find_space(struct engine_txn *t, str name, struct row_space *out, struct err_note *note)
+static err find_space(struct row_txn *t, str name, struct row_space *out, struct err_note *note)
 {
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     row_key1(&k, 'n', name);
     err why = txn_find(t, &k, &row);
     if (why == ERR_NOT_FOUND)
@@ -163,7 +163,7 @@ static err find_space(struct engine_txn *t, str name, struct row_space *out, str
     return why != ERR_OK ? why : row_get_space(row.value, out);
 }
 
-static err decide_update(struct engine_txn *t, void *ctx)
+static err decide_update(struct row_txn *t, void *ctx)
 {
     const struct space_change *c = ctx;
     struct row_space was;
@@ -175,13 +175,13 @@ static err decide_update(struct engine_txn *t, void *ctx)
     return put_space(t, &now);
 }
 
-static err check_unused(struct engine_txn *t, char kind, str name, const char *what,
+static err check_unused(struct row_txn *t, char kind, str name, const char *what,
                         struct err_note *note)
 {
     struct rowkey k;
     bool any;
     row_key1(&k, kind, name);
-    err why = rows_any(engine_txn_view(t), &k, &any);
+    err why = rows_any(row_txn_view(t), &k, &any);
     if (why != ERR_OK || !any)
         return why;
     err_note_set(note, "namespace has %s; '%.*s' has %s, delete %s first", what,
@@ -189,7 +189,7 @@ static err check_unused(struct engine_txn *t, char kind, str name, const char *w
     return ERR_CONFLICT;
 }
 
-static err decide_delete(struct engine_txn *t, void *ctx)
+static err decide_delete(struct row_txn *t, void *ctx)
 {
     const struct space_change *c = ctx;
     err why = check_unused(t, 'B', c->name, "role bindings", c->change.note);
@@ -211,7 +211,7 @@ static err decide_delete(struct engine_txn *t, void *ctx)
 }
 
 static err change_space(struct auth *a, const struct auth_space *s,
-                        err (*decide)(struct engine_txn *t, void *ctx), struct err_note *note)
+                        err (*decide)(struct row_txn *t, void *ctx), struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct space_change c = { .change = { .auth = a, .note = note }, .s = s };
@@ -249,39 +249,37 @@ err auth_space_find(struct auth *a, str name, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     struct row_space found;
-    struct engine_view *v = engine_view_begin(a->engine);
+    struct row_view *v = row_view_begin(a->rows);
     row_key1(&k, 'n', space_meant(name));
     err why = rows_find(v, &k, &row);
     if (why == ERR_OK)
         why = row_get_space(row.value, &found);
-    engine_view_end(&v);
+    row_view_end(&v);
     return why == ERR_NOT_FOUND ? not_found(note, "namespace", name) : why;
 }
 
-static err read_description(struct engine *e, const struct engine_blob *blob, struct arena *a,
-                            str *out)
+static err read_description(struct row_view *v, const struct row *row, struct arena *a, str *out)
 {
     *out = STR("");
-    if (blob->n == 0)
+    if (row->more_n == 0)
         return ERR_OK;
-    if (blob->n > AUTH_TEXT_BYTES_MAX)
+    if (row->more_n > AUTH_TEXT_BYTES_MAX)
         return ERR_CORRUPT;
-    char *p = arena_alloc(a, blob->n);
+    char *p = arena_alloc(a, row->more_n);
     if (p == NULL)
         return ERR_LIMIT;
-    err why = engine_blob_read(e, blob, 0, blob->n, p);
+    err why = row_more(v, row, p);
     if (why == ERR_OK)
-        *out = (str){ .p = p, .n = blob->n };
+        *out = (str){ .p = p, .n = row->more_n };
     return why;
 }
 
-static err list_space(struct listing *l, const struct engine_row *row)
+static err list_space(struct listing *l, const struct row *row)
 {
     str name;
     struct row_space r;
-    struct engine_blob blob = row->blob;
     err why = row_key_texts(row->key, 'n', l->arena, &name, 1);
     if (why == ERR_OK)
         why = row_get_space(row->value, &r);
@@ -291,7 +289,7 @@ static err list_space(struct listing *l, const struct engine_row *row)
     *s = (struct auth_space){ .name = listing_text(l, name),
                               .tag = listing_text(l, r.tag),
                               .created_at = r.created_at };
-    why = read_description(l->auth->engine, &blob, l->arena, &s->description);
+    why = read_description(l->view, row, l->arena, &s->description);
     l->bytes += s->description.n;
     return why;
 }

@@ -5,17 +5,18 @@
 
 #include <string.h>
 
-err change_run(struct change *c, err (*decide)(struct engine_txn *t, void *ctx), void *ctx)
+err change_run(struct change *c, err (*decide)(struct row_txn *t, void *ctx), void *ctx)
 {
     err_note_set(c->note, "%s", "");
-    const struct engine_update u = { .decide = decide, .ctx = ctx, .frees = c->removes };
-    err why = engine_submit_wait(c->auth->engine, &u);
+    const struct row_change u = {
+        .decide = decide, .ctx = ctx, .frees = c->removes, .note = c->note
+    };
+    err why = row_store_change(c->auth->rows, &u);
     grants_cache_empty(c->auth->cache);
     bool told = c->note != NULL && c->note->text[0] != '\0';
     if (why != ERR_OK && !told)
         err_note_set(c->note, "the store refused");
-    return why == ERR_LIMIT && !told ? ERR_AGAIN
-                                     : why; /* the engine's, which passes; ours do not */
+    return why == ERR_LIMIT && !told ? ERR_AGAIN : why; /* the store's, which passes; ours do not */
 }
 
 void draw_id(struct auth *a, char id[AUTH_ID_BYTES + 1])
@@ -44,55 +45,52 @@ err not_found(struct err_note *note, const char *what, str name)
 
 /* ---- rows ---- */
 
-err txn_put(struct engine_txn *t, const struct rowkey *k, const struct buf *value)
+err txn_put(struct row_txn *t, const struct rowkey *k, const struct buf *value)
 {
     err why = rowkey_status(k);
     if (why == ERR_OK)
         why = buf_status(value);
-    return why != ERR_OK ? why
-                         : engine_txn_put(t, SPACE_AUTH, rowkey_str(k), buf_str(value), STR_NONE);
+    return why != ERR_OK ? why : row_txn_put(t, rowkey_str(k), buf_str(value), STR_NONE);
 }
 
-err txn_put_empty(struct engine_txn *t, const struct rowkey *k)
+err txn_put_empty(struct row_txn *t, const struct rowkey *k)
 {
     err why = rowkey_status(k);
-    return why != ERR_OK ? why : engine_txn_put(t, SPACE_AUTH, rowkey_str(k), STR(""), STR_NONE);
+    return why != ERR_OK ? why : row_txn_put(t, rowkey_str(k), STR(""), STR_NONE);
 }
 
-err txn_delete(struct engine_txn *t, const struct rowkey *k)
+err txn_delete(struct row_txn *t, const struct rowkey *k)
 {
     err why = rowkey_status(k);
-    return why != ERR_OK ? why : engine_txn_delete(t, SPACE_AUTH, rowkey_str(k));
+    return why != ERR_OK ? why : row_txn_delete(t, rowkey_str(k));
 }
 
-err rows_find(struct engine_view *v, const struct rowkey *k, struct engine_row *row)
+err rows_find(struct row_view *v, const struct rowkey *k, struct row *row)
 {
     if (rowkey_status(k) != ERR_OK)
         return ERR_NOT_FOUND;
-    return engine_get(v, SPACE_AUTH, rowkey_str(k), row);
+    return row_get(v, rowkey_str(k), row);
 }
 
-err txn_find(struct engine_txn *t, const struct rowkey *k, struct engine_row *row)
+err txn_find(struct row_txn *t, const struct rowkey *k, struct row *row)
 {
-    return rows_find(engine_txn_view(t), k, row);
+    return rows_find(row_txn_view(t), k, row);
 }
 
-static struct engine_cursor *open_under(struct engine_view *v, const struct rowkey *prefix)
+static struct row_cursor *open_under(struct row_view *v, const struct rowkey *prefix)
 {
     struct rowkey until = *prefix;
     rowkey_prefix_end(&until);
-    return engine_cursor_open(v, &(struct engine_range){ .space = SPACE_AUTH,
-                                                         .from = rowkey_str(prefix),
-                                                         .until = rowkey_str(&until) });
+    return row_cursor_open(v, rowkey_str(prefix), rowkey_str(&until));
 }
 
-err rows_first(struct engine_view *v, const struct rowkey *prefix, struct row_copy *out)
+err rows_first(struct row_view *v, const struct rowkey *prefix, struct row_copy *out)
 {
     if (rowkey_status(prefix) != ERR_OK)
         return ERR_NOT_FOUND;
-    struct engine_cursor *c = open_under(v, prefix);
-    struct engine_row row;
-    err why = engine_cursor_next(c, &row);
+    struct row_cursor *c = open_under(v, prefix);
+    struct row row;
+    err why = row_cursor_next(c, &row);
     if (why == ERR_OK && row.value.n > sizeof out->value)
         why = ERR_CORRUPT;
     if (why == ERR_OK) { /* the cursor lets go of it */
@@ -102,28 +100,28 @@ err rows_first(struct engine_view *v, const struct rowkey *prefix, struct row_co
             memcpy(out->value, row.value.p, row.value.n);
         out->value_n = row.value.n;
     }
-    engine_cursor_close(&c);
+    row_cursor_close(&c);
     return why;
 }
 
-err rows_count(struct engine_view *v, const struct rowkey *prefix, unsigned max, unsigned *count)
+err rows_count(struct row_view *v, const struct rowkey *prefix, unsigned max, unsigned *count)
 {
     unsigned n = 0;
     err why = rowkey_status(prefix) == ERR_OK ? ERR_OK : ERR_NOT_FOUND;
-    struct engine_cursor *c = why == ERR_OK ? open_under(v, prefix) : NULL;
-    struct engine_row row;
+    struct row_cursor *c = why == ERR_OK ? open_under(v, prefix) : NULL;
+    struct row row;
     while (why == ERR_OK && n < max) {
-        why = engine_cursor_next(c, &row);
+        why = row_cursor_next(c, &row);
         n += why == ERR_OK ? 1 : 0;
     }
     if (c != NULL)
-        engine_cursor_close(&c);
+        row_cursor_close(&c);
     if (why == ERR_OK || why == ERR_NOT_FOUND)
         *count = n;
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-err rows_any(struct engine_view *v, const struct rowkey *prefix, bool *any)
+err rows_any(struct row_view *v, const struct rowkey *prefix, bool *any)
 {
     unsigned count;
     err why = rows_count(v, prefix, 1, &count);
@@ -132,11 +130,11 @@ err rows_any(struct engine_view *v, const struct rowkey *prefix, bool *any)
     return why;
 }
 
-err txn_count(struct engine_txn *t, char kind, int by, uint64_t max, const char *what,
+err txn_count(struct row_txn *t, char kind, int by, uint64_t max, const char *what,
               struct err_note *note)
 {
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     uint64_t count = 0;
     row_key_of_count(&k, kind);
     err why = txn_find(t, &k, &row);

@@ -24,10 +24,10 @@ err auth_user_check(const struct auth_user *u, struct err_note *note)
 
 /* ---- rows ---- */
 
-err user_put_new(struct engine_txn *t, const struct user_new *u, struct err_note *note)
+err user_put_new(struct row_txn *t, const struct user_new *u, struct err_note *note)
 {
     struct rowkey k;
-    struct engine_row row;
+    struct row row;
     row_key1(&k, 'U', u->name);
     err why = txn_find(t, &k, &row);
     if (why == ERR_OK) {
@@ -42,7 +42,7 @@ err user_put_new(struct engine_txn *t, const struct user_new *u, struct err_note
     row_put_text(&b, u->id);
     why = txn_put(t, &k, &b);
     buf_clear(&b);
-    store_time now = engine_txn_now(t);
+    store_time now = row_txn_now(t);
     row_put_user(&b, &(struct row_user){ .name = u->name,
                                          .email = u->email,
                                          .external_id = u->external_id,
@@ -56,7 +56,7 @@ err user_put_new(struct engine_txn *t, const struct user_new *u, struct err_note
 }
 
 /* All keys of a user: at most AUTH_KEYS_OF_USER_MAX. */
-static err delete_keys(struct engine_txn *t, str user_id, struct err_note *note)
+static err delete_keys(struct row_txn *t, str user_id, struct err_note *note)
 {
     struct rowkey prefix;
     struct arena a;
@@ -67,20 +67,23 @@ static err delete_keys(struct engine_txn *t, str user_id, struct err_note *note)
         struct row_copy row;
         str texts[2];
         char owner[AUTH_ID_BYTES + 1];
-        why = rows_first(engine_txn_view(t), &prefix, &row);
+        why = rows_first(row_txn_view(t), &prefix, &row);
         if (why == ERR_OK)
             why = row_key_texts(rowkey_str(&row.key), 'o', &a, texts, COUNT_OF(texts));
-        if (why == ERR_OK && secret_delete(t, texts[1], owner, note) != ERR_OK)
-            why = ERR_CORRUPT; /* a key that the user owns is there */
+        if (why == ERR_OK) {
+            why = secret_delete(t, texts[1], owner, note);
+            if (why == ERR_NOT_FOUND)
+                why = ERR_CORRUPT; /* a key that the user owns is there */
+        }
     }
     arena_fini(&a);
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-err user_delete(struct engine_txn *t, str id, struct err_note *note)
+err user_delete(struct row_txn *t, str id, struct err_note *note)
 {
     struct rowkey k, name_key;
-    struct engine_row row;
+    struct row row;
     struct row_user user;
     row_key1(&k, 'u', id);
     err why = txn_find(t, &k, &row);
@@ -109,7 +112,7 @@ struct user_change {
     char id[AUTH_ID_BYTES + 1];
 };
 
-static err decide_create(struct engine_txn *t, void *ctx)
+static err decide_create(struct row_txn *t, void *ctx)
 {
     const struct user_change *c = ctx;
     if (str_eq(c->n.name, STR(AUTH_ANONYMOUS))) { /* kept for the one that checks bring along */
@@ -138,7 +141,7 @@ err auth_user_create(struct auth *a, const struct auth_user *u, char id[AUTH_ID_
     return why;
 }
 
-static err decide_delete(struct engine_txn *t, void *ctx)
+static err decide_delete(struct row_txn *t, void *ctx)
 {
     const struct user_change *c = ctx;
     return user_delete(t, c->n.id, c->change.note);
@@ -154,7 +157,7 @@ err auth_user_delete(struct auth *a, str id, struct err_note *note)
 
 /* ---- reading ---- */
 
-static err list_user(struct listing *l, const struct engine_row *row)
+static err list_user(struct listing *l, const struct row *row)
 {
     str id;
     struct row_user r;
