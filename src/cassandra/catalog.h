@@ -158,5 +158,7 @@ bool catalog_watch_fresh(const struct catalog_watch *w, mono *fresh_at);
 /* A copy that the caller read, as after a change of its own: taken unless a later one is there.
  * changed is not called for it. Thread: any. */
 void catalog_watch_take(struct catalog_watch *w, struct catalog_rows *rows);
+/* There is no copy until one is read whose reading begins later. Thread: any. */
+void catalog_watch_forget(struct catalog_watch *w);
 
 #endif

@@ -1,15 +1,15 @@
 /* catalog_watch.c - copies of scopes that follow: one look at a time, each second.
  *
  * Invariants: (1) a copy is replaced only by one whose reading began later; so none that was read
- * before a change of this server's own comes back behind it. (2) fresh_at never goes back, and
- * belongs to the copy: the generation was still the copy's when that look began. */
+ * before a change of this server's own comes back behind it; the same of one that was forgotten.
+ * (2) fresh_at belongs to the copy: the generation was still the copy's when that look began. */
 #include "cassandra/catalog_impl.h"
 #include "loop/loop.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { LOOK_MS = 3000, LOAD_MS = 20000 };
+enum { LOOK_MS = 1500, LOAD_MS = 20000 };
 
 struct catalog_watch {
     uint32_t magic;
@@ -23,7 +23,7 @@ struct catalog_watch {
     void *stopped_ctx;
     pthread_mutex_t lock; /* of rows and fresh_at */
     struct catalog_rows *rows;
-    mono fresh_at;
+    mono fresh_at, forgotten_at;
     _Atomic int64_t fresh_ns; /* fresh_at again, for who looks at each request; 0: no copy */
 };
 #define CATALOG_WATCH_MAGIC 0xca7a107cu
@@ -50,7 +50,8 @@ static bool copy_take(struct catalog_watch *w, struct catalog_rows *rows)
 {
     struct catalog_rows *old = NULL;
     watch_lock(w);
-    bool later = w->rows == NULL || w->rows->asked_at.ns < rows->asked_at.ns;
+    mono behind = w->rows == NULL ? w->forgotten_at : w->rows->asked_at;
+    bool later = behind.ns < rows->asked_at.ns;
     if (later) {
         old = w->rows;
         w->rows = catalog_rows_hold(rows);
@@ -191,4 +192,17 @@ void catalog_watch_take(struct catalog_watch *w, struct catalog_rows *rows)
 {
     MAGIC_CHECK(w, CATALOG_WATCH_MAGIC);
     (void)copy_take(w, rows); /* a later one is as good */
+}
+
+void catalog_watch_forget(struct catalog_watch *w)
+{
+    MAGIC_CHECK(w, CATALOG_WATCH_MAGIC);
+    watch_lock(w);
+    struct catalog_rows *old = w->rows;
+    w->rows = NULL;
+    w->forgotten_at = clock_mono(w->opts.catalog->clock);
+    w->fresh_at.ns = 0;
+    atomic_store_explicit(&w->fresh_ns, 0, memory_order_release);
+    watch_unlock(w);
+    catalog_rows_drop(&old);
 }

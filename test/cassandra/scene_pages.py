@@ -55,4 +55,9 @@ def listings_tell_what_the_embedded_store_tells(binary):
     run(binary, 'test_cassandra_lists')
 
 
+@scene
+def keys_of_one_server_hold_on_all(binary):
+    run(binary, 'test_cassandra_auth')
+
+
 main()
