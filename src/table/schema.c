@@ -167,64 +167,7 @@ static err index_read(const json_t *json, struct schema *s, struct err_note *not
     return ERR_OK;
 }
 
-/* ---- options ---- */
-
-static bool one_of(const json_t *json, const char *const *words)
-{
-    const char *word = json_body_word(json);
-    for (; word != NULL && *words != NULL; words++)
-        if (strcmp(word, *words) == 0)
-            return true;
-    return false;
-}
-
-static err compression_check(const json_t *list, struct err_note *note)
-{
-    static const char *const algorithms[] = { "lz4", "deflate", "snappy", "lzma", NULL };
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *entry = json_array_get(list, i),
-                     *block = json_object_get(entry, "block_size");
-        bool sized = block == NULL || (json_is_integer(block) && json_integer_value(block) >= 64 &&
-                                       json_integer_value(block) <= 1024);
-        if (!sized || !one_of(json_object_get(entry, "algorithm"), algorithms)) {
-            err_note_set(
-                note, "options.compression needs an algorithm (lz4, deflate, snappy, lzma) and a "
-                      "block_size of 64 to 1024");
-            return ERR_BAD;
-        }
-    }
-    if (!json_is_array(list)) {
-        err_note_set(note, "options.compression must be an array");
-        return ERR_BAD;
-    }
-    return ERR_OK;
-}
-
-static err option_check(struct schema *s, const char *key, const json_t *value,
-                        struct err_note *note)
-{
-    static const char *const patterns[] = { "random-update", "write-once", "timeseries", NULL };
-    static const char *const durabilities[] = { "low", "standard", NULL };
-    if (strcmp(key, "compression") == 0)
-        return compression_check(value, note);
-    if (strcmp(key, "updates") == 0) {
-        const json_t *pattern = json_object_get(value, "pattern");
-        if (json_is_object(value) && (pattern == NULL || one_of(pattern, patterns)))
-            return ERR_OK;
-        err_note_set(note,
-                     "options.updates.pattern must be random-update, write-once or timeseries");
-        return ERR_BAD;
-    }
-    if (strcmp(key, "durability") == 0 && one_of(value, durabilities))
-        return ERR_OK;
-    if (strcmp(key, "default_time_to_live") == 0 && json_is_integer(value) &&
-        json_integer_value(value) >= 0 && json_integer_value(value) <= TABLE_TTL_S_MAX) {
-        s->ttl_s = json_integer_value(value);
-        return ERR_OK;
-    }
-    err_note_set(note, "options.%s is unknown or has a value out of its limits", key);
-    return ERR_BAD;
-}
+/* ---- its text ---- */
 
 /* Compact text in the arena. */
 static err text_of(struct arena *a, const json_t *json, str *out, struct err_note *note)
@@ -245,25 +188,6 @@ static err text_of(struct arena *a, const json_t *json, str *out, struct err_not
     }
     buf_fini(&b);
     return e;
-}
-
-static err options_read(const json_t *json, struct schema *s, struct err_note *note)
-{
-    if (json == NULL)
-        return ERR_OK;
-    if (!json_is_object(json)) {
-        err_note_set(note, "options must be an object");
-        return ERR_BAD;
-    }
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)json, key, value)
-    {
-        err e = option_check(s, key, value, note);
-        if (e != ERR_OK)
-            return e;
-    }
-    return ERR_OK;
 }
 
 /* ---- the whole ---- */
@@ -330,7 +254,7 @@ static err schema_read(struct arena *a, json_t *json, struct schema *s, struct e
     if (e == ERR_OK)
         e = index_read(json_object_get(json, "index"), s, note);
     if (e == ERR_OK)
-        e = options_read(json_object_get(json, "options"), s, note);
+        e = table_options_read(json_object_get(json, "options"), &s->ttl_s, note);
     if (e == ERR_OK)
         e = schema_indexes_read(a, json_object_get(json, "secondaryIndexes"), s, note);
     if (e == ERR_OK)

@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "engine/engine.h"
+#include "store/table_keep.h"
 #include "table/tables.h"
 
 enum {
@@ -25,8 +26,7 @@ enum {
     TABLE_NOW_JSON_BYTES = 64 << 10, /* a longer text is read on the pool */
     /* by which the next update of a delete is smaller, when one found no room */
     TABLE_DELETE_SHRINK = 8,
-    TABLE_KEEP_MAX = 1000, /* count of a retention policy */
-    TABLE_TRIM_ROWS = 8,   /* that one put lets go, besides the one it writes (trim.h) */
+    TABLE_TRIM_ROWS = 8, /* that one put lets go, besides the one it writes (trim.h) */
     TABLE_UPKEEP_BATCH = 256,
 };
 

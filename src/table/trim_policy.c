@@ -1,9 +1,7 @@
 /* Retention policies from JSON, checked, as bytes and back. */
 #include "table/trim.h"
 
-#include "codec/json.h"
-
-#include <string.h>
+#include "store/table_keep.h"
 
 /* ---- from JSON ---- */
 
@@ -14,46 +12,19 @@ bool trim_versions(const struct schema *s)
     return last != NULL && last->kind.type == TYPE_TIMEUUID && last->desc;
 }
 
-static err refuse(struct err_note *note, const char *what)
+/* The kinds are the same, and stored by their numbers. */
+_Static_assert((int)POLICY_ALL == (int)KEEP_ALL && (int)POLICY_LATEST == (int)KEEP_LATEST, "");
+_Static_assert((int)POLICY_INTERVAL == (int)KEEP_INTERVAL && (int)POLICY_TTL == (int)KEEP_TTL, "");
+_Static_assert((int)POLICY_LATEST_HASH == (int)KEEP_LATEST_HASH, "");
+
+static enum table_keep_kind keep_kind(enum schema_policy_kind kind)
 {
-    err_note_set(note, "revisionRetentionPolicy: %s", what);
-    return ERR_BAD;
+    return (enum table_keep_kind)kind;
 }
 
-static bool whole_in(const json_t *json, const char *name, int64_t least, int64_t most,
-                     int64_t *out)
+static enum schema_policy_kind policy_kind(enum table_keep_kind kind)
 {
-    const json_t *value = json_object_get(json, name);
-    if (value == NULL)
-        return true;
-    *out = json_integer_value(value);
-    return json_is_integer(value) && *out >= least && *out <= most;
-}
-
-static err numbers_read(const json_t *json, struct schema_policy *p, int64_t *ttl_s,
-                        struct err_note *note)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)json, key, value)
-    {
-        static const char *const known[] = { "type", "count", "grace_ttl", "interval", "ttl" };
-        unsigned i = 0;
-        while (i < COUNT_OF(known) && strcmp(known[i], key) != 0)
-            i++;
-        if (i == COUNT_OF(known)) {
-            err_note_set(note, "revisionRetentionPolicy.%s is unknown", key);
-            return ERR_BAD;
-        }
-    }
-    if (!whole_in(json, "count", 1, TABLE_KEEP_MAX, &p->count))
-        return refuse(note, "count must be a whole number from 1 to 1000");
-    if (!whole_in(json, "grace_ttl", 0, TABLE_TTL_S_MAX, &p->grace_ttl_s) ||
-        !whole_in(json, "interval", 1, TABLE_TTL_S_MAX, &p->interval_s) ||
-        !whole_in(json, "ttl", 1, TABLE_TTL_S_MAX, ttl_s))
-        return refuse(note,
-                      "grace_ttl, interval and ttl must be whole numbers of seconds, to 20 years");
-    return ERR_OK;
+    return (enum schema_policy_kind)kind;
 }
 
 /* Is what the kind needs there, and does the key allow it? */
@@ -61,52 +32,25 @@ static err policy_check(const struct schema *s, const struct schema_policy *p,
                         struct err_note *note)
 {
     bool versions = trim_versions(s);
-    switch (p->kind) {
-    case POLICY_ALL:
-        return ERR_OK;
-    case POLICY_TTL:
-        return p->grace_ttl_s > 0 ? ERR_OK : refuse(note, "ttl needs ttl");
-    case POLICY_LATEST:
-    case POLICY_INTERVAL:
-        if (p->count == 0 || p->grace_ttl_s < 0 ||
-            (p->kind == POLICY_INTERVAL && p->interval_s == 0))
-            return refuse(note, "latest needs count and grace_ttl, interval needs interval too");
-        return versions ? ERR_OK
-                        : refuse(note, "the last range attribute must be a timeuuid, descending");
-    case POLICY_LATEST_HASH:
-        if (s->indexes_count > 0)
-            return refuse(note, "latest_hash goes not with secondaryIndexes");
-        return s->range_count > (versions ? 1u : 0u)
-                   ? ERR_OK
-                   : refuse(note, "latest_hash needs a range attribute besides the version");
-    }
-    return ERR_OK;
+    const struct table_keep keep = { .kind = keep_kind(p->kind),
+                                     .count = p->count,
+                                     .grace_ttl_s = p->grace_ttl_s,
+                                     .interval_s = p->interval_s };
+    if (p->kind == POLICY_LATEST_HASH && s->indexes_count > 0)
+        return table_keep_refuse(note, "latest_hash goes not with secondaryIndexes");
+    return table_keep_check(&keep, versions, s->range_count > (versions ? 1u : 0u), note);
 }
 
 err trim_read(const json_t *json, struct schema *s, struct err_note *note)
 {
-    static const struct {
-        const char *name;
-        enum schema_policy_kind kind;
-    } kinds[] = { { "all", POLICY_ALL },
-                  { "ttl", POLICY_TTL },
-                  { "latest", POLICY_LATEST },
-                  { "interval", POLICY_INTERVAL },
-                  { "latest_hash", POLICY_LATEST_HASH } };
-    struct schema_policy p = { .grace_ttl_s = -1 };
-    int64_t ttl_s = 0;
-    if (json == NULL || json_is_null(json) || (json_is_object(json) && json_object_size(json) == 0))
-        return ERR_OK;
-    const char *type = json_body_word(json_object_get(json, "type"));
-    unsigned i = 0;
-    while (type != NULL && i < COUNT_OF(kinds) && strcmp(kinds[i].name, type) != 0)
-        i++;
-    if (type == NULL || i == COUNT_OF(kinds))
-        return refuse(note, "type must be all, latest, latest_hash, interval or ttl");
-    p.kind = kinds[i].kind;
-    err e = numbers_read(json, &p, &ttl_s, note);
-    if (p.kind == POLICY_TTL)
-        p.grace_ttl_s = ttl_s; /* a row falls out when it is put */
+    struct table_keep k;
+    err e = table_keep_read(json, &k, note);
+    struct schema_policy p = { .kind = POLICY_ALL };
+    if (e == ERR_OK)
+        p = (struct schema_policy){ .kind = policy_kind(k.kind),
+                                    .count = k.count,
+                                    .grace_ttl_s = k.grace_ttl_s,
+                                    .interval_s = k.interval_s };
     if (e == ERR_OK)
         e = policy_check(s, &p, note);
     if (e != ERR_OK)
