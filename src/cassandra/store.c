@@ -195,6 +195,30 @@ void cassandra_store_tick(struct cassandra_store *s)
         watch_compare(s);
 }
 
+/* ---- the gate ---- */
+
+err store_gate_enter(struct cassandra_store *c, bool writes, struct err_note *note)
+{
+    (void)atomic_fetch_add(&c->starting, 1); /* the old value is of no use */
+    int state = atomic_load(&c->state);
+    if (state == STORE_OPEN && !(writes && atomic_load(&c->skewed)))
+        return ERR_OK;
+    (void)atomic_fetch_sub(&c->starting, 1);
+    if (state == STORE_CLOSED)
+        return ERR_SHUTDOWN;
+    if (note != NULL && state == STORE_OPEN)
+        err_note_set(note, "clock_skew: this server's clock is not where those of the cluster are");
+    else if (note != NULL)
+        err_note_set(note, "the store of pages is not open yet");
+    return ERR_UNAVAILABLE;
+}
+
+enum store_start store_gate_leave(struct cassandra_store *c, enum store_start start)
+{
+    (void)atomic_fetch_sub(&c->starting, 1);
+    return start;
+}
+
 /* ---- life ---- */
 
 struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o,

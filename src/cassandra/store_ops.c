@@ -1,7 +1,4 @@
-/* store_ops.c - the table of what a page store does, on pages.h.
- *
- * Each request passes a gate: it is counted while it is being started, and looks then whether the
- * store is open. So who closes the store knows when the last one has begun. */
+/* store_ops.c - the table of what a page store does, on pages.h: each request through the gate. */
 #include "cassandra/store_impl.h"
 
 static struct cassandra_store *store_of(struct page_store *s)
@@ -11,55 +8,30 @@ static struct cassandra_store *store_of(struct page_store *s)
     return c;
 }
 
-/* ---- the gate ---- */
-
-/* ERR_OK: gate_leave has to follow. */
-static err gate_enter(struct cassandra_store *c, bool writes, struct err_note *note)
-{
-    (void)atomic_fetch_add(&c->starting, 1); /* the old value is of no use */
-    int state = atomic_load(&c->state);
-    if (state == STORE_OPEN && !(writes && atomic_load(&c->skewed)))
-        return ERR_OK;
-    (void)atomic_fetch_sub(&c->starting, 1);
-    if (state == STORE_CLOSED)
-        return ERR_SHUTDOWN;
-    if (note != NULL && state == STORE_OPEN)
-        err_note_set(note, "clock_skew: this server's clock is not where those of the cluster are");
-    else if (note != NULL)
-        err_note_set(note, "the store of pages is not open yet");
-    return ERR_UNAVAILABLE;
-}
-
-static enum store_start gate_leave(struct cassandra_store *c, enum store_start start)
-{
-    (void)atomic_fetch_sub(&c->starting, 1);
-    return start;
-}
-
 /* ---- reads ---- */
 
 static enum store_start ops_read(struct page_store *s, struct page_read *r)
 {
     struct cassandra_store *c = store_of(s);
-    err e = gate_enter(c, false, NULL);
+    err e = store_gate_enter(c, false, NULL);
     return e != ERR_OK ? store_call_done(&r->call, e)
-                       : gate_leave(c, cassandra_pages_read(c->pages, r));
+                       : store_gate_leave(c, cassandra_pages_read(c->pages, r));
 }
 
 static enum store_start ops_list(struct page_store *s, struct page_list *l)
 {
     struct cassandra_store *c = store_of(s);
-    err e = l->what == LIST_HISTORY ? gate_enter(c, false, NULL) : ERR_UNAVAILABLE;
+    err e = store_gate_enter(c, false, NULL);
     return e != ERR_OK ? store_call_done(&l->call, e)
-                       : gate_leave(c, cassandra_pages_list(c->pages, l));
+                       : store_gate_leave(c, cassandra_pages_list(c->pages, l));
 }
 
 static enum store_start ops_explain(struct page_store *s, struct page_explain *x)
 {
     struct cassandra_store *c = store_of(s);
-    err e = gate_enter(c, false, NULL);
+    err e = store_gate_enter(c, false, NULL);
     return e != ERR_OK ? store_call_done(&x->call, e)
-                       : gate_leave(c, cassandra_pages_explain(c->pages, x));
+                       : store_gate_leave(c, cassandra_pages_explain(c->pages, x));
 }
 
 /* ---- writes ---- */
@@ -67,71 +39,75 @@ static enum store_start ops_explain(struct page_store *s, struct page_explain *x
 static enum store_start ops_put(struct page_store *s, struct page_put *p)
 {
     struct cassandra_store *c = store_of(s);
-    err e = gate_enter(c, true, &p->note);
+    err e = store_gate_enter(c, true, &p->note);
     return e != ERR_OK ? store_call_done(&p->call, e)
-                       : gate_leave(c, cassandra_pages_put(c->pages, p));
+                       : store_gate_leave(c, cassandra_pages_put(c->pages, p));
 }
 
 static enum store_start ops_order(struct page_store *s, struct page_order *o)
 {
     struct cassandra_store *c = store_of(s);
-    err e = gate_enter(c, true, &o->note);
+    err e = store_gate_enter(c, true, &o->note);
     return e != ERR_OK ? store_call_done(&o->call, e)
-                       : gate_leave(c, cassandra_pages_order(c->pages, o));
+                       : store_gate_leave(c, cassandra_pages_order(c->pages, o));
 }
 
-/* ---- what is not there yet (issue 16): the wiki's word, and what goes through a domain ---- */
+/* ---- the wiki's word ---- */
 
 static enum store_start ops_hear(struct page_store *s, struct page_hear *h)
 {
-    (void)store_of(s);
-    return store_call_done(&h->call, ERR_UNAVAILABLE);
-}
-
-static err ops_knows(struct page_store *s, uint32_t domain, str title, bool *known)
-{
-    (void)store_of(s);
-    (void)domain;
-    (void)title;
-    *known = false;
-    return ERR_UNAVAILABLE;
-}
-
-static enum store_start ops_walk(struct page_store *s, struct page_walk *w)
-{
-    (void)store_of(s);
-    return store_call_done(&w->call, ERR_UNAVAILABLE);
+    struct cassandra_store *c = store_of(s);
+    err e = store_gate_enter(c, true, NULL);
+    return e != ERR_OK ? store_call_done(&h->call, e)
+                       : store_gate_leave(c, cassandra_pages_hear(c->pages, h));
 }
 
 static enum store_start ops_revs(struct page_store *s, struct page_revs *r)
 {
-    (void)store_of(s);
-    return store_call_done(&r->call, ERR_UNAVAILABLE);
+    struct cassandra_store *c = store_of(s);
+    err e = store_gate_enter(c, false, NULL);
+    return e != ERR_OK ? store_call_done(&r->call, e)
+                       : store_gate_leave(c, cassandra_pages_revs(c->pages, r));
 }
 
 static enum store_start ops_forget(struct page_store *s, struct page_forget *f)
 {
-    (void)store_of(s);
-    return store_call_done(&f->call, ERR_UNAVAILABLE);
+    struct cassandra_store *c = store_of(s);
+    err e = store_gate_enter(c, true, NULL);
+    return e != ERR_OK ? store_call_done(&f->call, e)
+                       : store_gate_leave(c, cassandra_pages_forget(c->pages, f));
 }
 
 static enum store_start ops_note_put(struct page_store *s, struct page_note_put *n)
 {
-    (void)store_of(s);
-    return store_call_done(&n->call, ERR_UNAVAILABLE);
+    struct cassandra_store *c = store_of(s);
+    err e = store_gate_enter(c, true, NULL);
+    return e != ERR_OK ? store_call_done(&n->call, e)
+                       : store_gate_leave(c, cassandra_pages_note_put(c->pages, n));
+}
+
+static err ops_knows(struct page_store *s, uint32_t domain, str title, bool *known)
+{
+    struct cassandra_store *c = store_of(s);
+    return store_wait_knows(c, domain, title, known);
 }
 
 static err ops_note_get(struct page_store *s, uint32_t domain, enum page_note note, char *out,
                         size_t *n)
 {
-    (void)store_of(s);
-    (void)domain;
-    (void)note;
-    (void)out;
-    (void)n;
-    return ERR_NOT_FOUND;
+    struct cassandra_store *c = store_of(s);
+    return store_wait_note(c, domain, note, out, n);
 }
 
+static enum store_start ops_walk(struct page_store *s, struct page_walk *w)
+{
+    struct cassandra_store *c = store_of(s);
+    err e = store_gate_enter(c, false, NULL);
+    return e != ERR_OK ? store_call_done(&w->call, e)
+                       : store_gate_leave(c, cassandra_pages_walk(c->pages, w));
+}
+
+/* What finds titles that are due is not there yet (issue 16). */
 static err ops_upkeep(struct page_store *s, bool *more, store_time *next)
 {
     (void)store_of(s);

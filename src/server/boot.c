@@ -376,6 +376,8 @@ static err open_origins(struct server *s, enum server_exit *status, struct err_n
 {
     s->served = true;
     err why = origins_open(&s->app, s->domains, note);
+    if (why == ERR_OK)
+        server_recall(s);
     *status = SERVER_USAGE;
     return why;
 }

@@ -30,6 +30,9 @@ struct server_cassandra {
     struct cluster_figures *figures;
     struct loop_timer *tick, *opening;
     mono deadline; /* of the start */
+    enum { RECALL_NOT, RECALL_WANTED, RECALL_RUNS } recall;
+    bool starts; /* the start waits for the recall */
+    struct loop_job job;
 };
 
 /* ---- opening ---- */
@@ -64,11 +67,52 @@ static err store_new(struct server_cassandra *k, struct err_note *note)
     return k->store != NULL ? ERR_OK : err_bad(note, "store.kind: cassandra: %s", why.text);
 }
 
+static void recall_run(struct loop_job *j)
+{
+    origins_recall(&CONTAINER_OF(j, struct server_cassandra, job)->server->app);
+}
+
+static void recall_done(struct loop_job *j, bool canceled)
+{
+    struct server_cassandra *k = CONTAINER_OF(j, struct server_cassandra, job);
+    (void)canceled; /* then the server ends */
+    k->recall = RECALL_NOT;
+    if (k->starts)
+        loop_stop(k->server->app.loop);
+}
+
+static void recall_begin(struct server_cassandra *k)
+{
+    struct cassandra_store_state state;
+    cassandra_store_look(k->store, &state);
+    if (k->recall != RECALL_WANTED || !state.open)
+        return;
+    k->recall = RECALL_RUNS;
+    k->job = (struct loop_job){ .run = recall_run, .done = recall_done };
+    loop_job_start(k->server->app.loop, &k->job);
+}
+
+void server_recall(struct server *s)
+{
+    struct server_cassandra *k = s->cassandra;
+    if (k == NULL) {
+        origins_recall(&s->app);
+        return;
+    }
+    k->recall = RECALL_WANTED;
+    recall_begin(k);
+    k->starts = k->recall == RECALL_RUNS;
+    if (k->starts)
+        loop_run(s->app.loop);
+    k->starts = false;
+}
+
 static void tick_fired(void *ctx)
 {
-    const struct server_cassandra *k = ctx;
+    struct server_cassandra *k = ctx;
     cassandra_store_tick(k->store);
     cluster_figures_set(k->figures, k->cluster.client, k->store);
+    recall_begin(k);
 }
 
 static void opening_fired(void *ctx)

@@ -146,17 +146,6 @@ err origins_new(struct http_client *client, struct loop *loop, struct clock *clo
     return e;
 }
 
-/* One that cannot be read is as good as none: the renders are what they were. */
-static void redo_load(const struct app *app, const struct page_domain *d)
-{
-    err e = page_redo_load(&app->page, d);
-    if (e != ERR_OK)
-        log_event(app->log, LOG_WARN, "page.redo_lost", LOG_STR("domain", d->name),
-                  LOG_CSTR("why", err_name(e)),
-                  LOG_CSTR("what", "when its renders were told to be made anew cannot be read; "
-                                   "tell it again: palimpsest fresh redo"));
-}
-
 /* Where the others ask this server, and the secret that all of them share. */
 static err peers_open(struct app *app, struct err_note *note)
 {
@@ -235,7 +224,6 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
         d->rerender_after_ns = config->rerender_after_ns;
         d->redo_ns = calloc(1, sizeof *d->redo_ns);
         INVARIANT(d->redo_ns != NULL);
-        redo_load(app, d);
     }
     if (keeps_leaves)
         app->page.leaves = page_leaves_new();
@@ -248,6 +236,24 @@ err origins_open(struct app *app, struct page_domain *domains, struct err_note *
     app->page.sweeps = page_sweeps_new(&app->page);
     app->page.remakes = page_remakes_new(&app->page, entropy_u64());
     return ERR_OK;
+}
+
+/* One that cannot be read is as good as none: the renders are what they were. */
+static void redo_load(const struct app *app, const struct page_domain *d)
+{
+    err e = page_redo_load(&app->page, d);
+    if (e != ERR_OK)
+        log_event(app->log, LOG_WARN, "page.redo_lost", LOG_STR("domain", d->name),
+                  LOG_CSTR("why", err_name(e)),
+                  LOG_CSTR("what", "when its renders were told to be made anew cannot be read; "
+                                   "tell it again: palimpsest fresh redo"));
+}
+
+void origins_recall(const struct app *app)
+{
+    for (unsigned i = 0; i < app->page.domains_count; i++)
+        if (app->page.domains[i].redo_ns != NULL)
+            redo_load(app, &app->page.domains[i]);
 }
 
 /* What of a domain may change while others read it. */

@@ -23,6 +23,9 @@ MUST_CHECK err origins_new(struct http_client *client, struct loop *loop, struct
 /* domains: app's, to be filled in. The loop and the pages are there. ERR_BAD: an origin's options
  * make no sense. */
 MUST_CHECK err origins_open(struct app *app, struct page_domain *domains, struct err_note *note);
+/* What the store knows of domains holds from here on. Blocks: a pool job, unless the store is the
+ * engine's. */
+void origins_recall(const struct app *app);
 /* What the options say of limits and times holds from here on. Thread: the loop's. */
 void origins_reloaded(struct app *app, struct page_domain *domains);
 /* Whoever waits gets ERR_SHUTDOWN, and nothing more is asked. */
