@@ -169,9 +169,9 @@ static enum store_start pages_hear(struct page_store *s, struct page_hear *h)
     return page_hear_start(pages_of(s), h);
 }
 
-static err pages_knows(struct page_store *s, uint32_t domain, str title, bool *known)
+static enum store_start pages_knows(struct page_store *s, struct page_knows *k)
 {
-    return page_knows(pages_of(s), domain, title, known);
+    return store_call_done(&k->call, page_knows(pages_of(s), k->domain, k->title, &k->known));
 }
 
 static enum store_start pages_order(struct page_store *s, struct page_order *o)

@@ -109,22 +109,12 @@ enum store_start cassandra_pages_walk(struct cassandra_pages *p, struct page_wal
 
 /* ---- the wiki's word ---- */
 
-/* As page_store_hear, _revs, _forget, _note_put; each is STORE_LATER. */
+/* As page_store_hear, _knows, _revs, _forget, _note_put; each is STORE_LATER. */
 enum store_start cassandra_pages_hear(struct cassandra_pages *p, struct page_hear *h);
+enum store_start cassandra_pages_knows(struct cassandra_pages *p, struct page_knows *k);
 enum store_start cassandra_pages_revs(struct cassandra_pages *p, struct page_revs *r);
 enum store_start cassandra_pages_forget(struct cassandra_pages *p, struct page_forget *f);
 enum store_start cassandra_pages_note_put(struct cassandra_pages *p, struct page_note_put *n);
-
-/* Is a render of the title stored in some bucket that hears the wiki, or its last word? */
-struct cassandra_knows {
-    struct store_call call;
-    /* in; borrowed until done */
-    uint32_t domain;
-    str title;
-    /* out */
-    bool known;
-};
-enum store_start cassandra_pages_knows(struct cassandra_pages *p, struct cassandra_knows *k);
 
 /* call.why: ERR_NOT_FOUND: none was ever put. */
 struct cassandra_note_get {

@@ -37,8 +37,7 @@ extern const struct page_store_ops cassandra_store_ops;
 MUST_CHECK err store_gate_enter(struct cassandra_store *c, bool writes, struct err_note *note);
 enum store_start store_gate_leave(struct cassandra_store *c, enum store_start start);
 
-/* store_wait.c: as page_store_knows and page_store_note_get. */
-MUST_CHECK err store_wait_knows(struct cassandra_store *s, uint32_t domain, str title, bool *known);
+/* store_wait.c: as page_store_note_get. */
 MUST_CHECK err store_wait_note(struct cassandra_store *s, uint32_t domain, enum page_note note,
                                char *out, size_t *n);
 

@@ -86,10 +86,12 @@ static enum store_start ops_note_put(struct page_store *s, struct page_note_put 
                        : store_gate_leave(c, cassandra_pages_note_put(c->pages, n));
 }
 
-static err ops_knows(struct page_store *s, uint32_t domain, str title, bool *known)
+static enum store_start ops_knows(struct page_store *s, struct page_knows *k)
 {
     struct cassandra_store *c = store_of(s);
-    return store_wait_knows(c, domain, title, known);
+    err e = store_gate_enter(c, false, NULL);
+    return e != ERR_OK ? store_call_done(&k->call, e)
+                       : store_gate_leave(c, cassandra_pages_knows(c->pages, k));
 }
 
 static err ops_note_get(struct page_store *s, uint32_t domain, enum page_note note, char *out,

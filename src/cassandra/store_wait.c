@@ -35,18 +35,6 @@ static err wait_for(struct wait *w, enum store_start start, const struct store_c
     return c->why;
 }
 
-err store_wait_knows(struct cassandra_store *s, uint32_t domain, str title, bool *known)
-{
-    struct wait w;
-    err e = store_gate_enter(s, false, NULL);
-    if (e != ERR_OK)
-        return e;
-    struct cassandra_knows k = { .call = wait_call(s, &w), .domain = domain, .title = title };
-    e = wait_for(&w, store_gate_leave(s, cassandra_pages_knows(s->pages, &k)), &k.call);
-    *known = k.known;
-    return e;
-}
-
 err store_wait_note(struct cassandra_store *s, uint32_t domain, enum page_note note, char *out,
                     size_t *n)
 {

@@ -26,13 +26,13 @@ static bool fan_stores(const struct fan *f)
 /* The words first: who asks is often told of a title that is read often. */
 struct knows_own {
     struct fan fan;
-    struct cassandra_knows *k;
+    struct page_knows *k;
     struct words_load words;
 };
 
 static void knows_end(struct knows_own *o, err why)
 {
-    struct cassandra_knows *k = o->k;
+    struct page_knows *k = o->k;
     fan_fini(&o->fan);
     free(o);
     store_call_end(&k->call, why);
@@ -57,7 +57,7 @@ static void knows_heard(struct store_call *c)
         fan_load(&o->fan, 0);
 }
 
-enum store_start cassandra_pages_knows(struct cassandra_pages *p, struct cassandra_knows *k)
+enum store_start cassandra_pages_knows(struct cassandra_pages *p, struct page_knows *k)
 {
     k->known = false;
     if (!title_fits(k->title))

@@ -1,6 +1,6 @@
 /* look.c - titles that somebody said changed, on their way to the checks.
  *
- *   page_look -> WAITS -> in a batch: is it stored? (pool) -> asked for (loop) -> over
+ *   page_look -> WAITS -> in a batch: is it known? (pool) -> asked for (loop) -> over
  *                 ^ ^                     \-> no: over            \-> RESTS, when it has no bound
  *                 | \------------- said again -----------------------/ |
  *                 \--------------- its time has come ------------------/
@@ -51,7 +51,9 @@ struct page_looks {
     bool running, stopped; /* under the lock */
     struct task task;
     struct look *batch[LOOK_BATCH_MAX]; /* whose it is that runs */
-    unsigned batch_count;
+    unsigned batch_at, batch_end;       /* those between wait to be looked for in the store */
+    unsigned batch_count;               /* those before are known there */
+    struct page_knows knows;
     _Atomic uint64_t looked, unknown, rechecked, dropped;
 };
 
@@ -205,35 +207,56 @@ static void asked_run(struct task *t)
         batch_begin(l);
 }
 
-static bool is_stored(struct page_looks *l, const struct look *k)
+/* Pool. The store has said it. */
+static void look_told(struct page_looks *l)
 {
-    bool known = false;
-    err e = page_store_knows(l->service->store, k->domain->number, title_of(k), &known);
-    return known || e != ERR_OK; /* a row that cannot be read was there */
+    struct look *k = l->batch[l->batch_at++];
+    if (l->knows.known || l->knows.call.why != ERR_OK) { /* a row that cannot be read was there */
+        l->batch[l->batch_count++] = k;
+        return;
+    }
+    count(&l->unknown);
+    free(k);
+}
+
+static void batch_next(struct page_looks *l);
+
+static void knows_done(struct store_call *c)
+{
+    struct page_looks *l = CONTAINER_OF(c, struct page_looks, knows.call);
+    look_told(l);
+    batch_next(l);
+}
+
+static void batch_next(struct page_looks *l)
+{
+    while (l->batch_at < l->batch_end) {
+        const struct look *k = l->batch[l->batch_at];
+        l->knows = (struct page_knows){ .call = { .home = loop_pool(l->service->loop),
+                                                  .done = knows_done },
+                                        .domain = k->domain->number,
+                                        .title = title_of(k) };
+        if (page_store_knows(l->service->store, &l->knows) == STORE_LATER)
+            return;
+        look_told(l);
+    }
+    l->task.run = asked_run;
+    home_post(loop_home(l->service->loop), &l->task);
 }
 
 /* Pool. */
 static void batch_run(struct task *t)
 {
     struct page_looks *l = CONTAINER_OF(t, struct page_looks, task);
-    struct look *taken[LOOK_BATCH_MAX];
-    unsigned n = 0;
+    l->batch_at = l->batch_end = l->batch_count = 0;
     looks_lock(l);
-    while (n < LOOK_BATCH_MAX && !list_empty(&l->waiting)) {
-        taken[n] = CONTAINER_OF(list_first(&l->waiting), struct look, link);
-        look_leave(l, taken[n++]);
+    while (l->batch_end < LOOK_BATCH_MAX && !list_empty(&l->waiting)) {
+        struct look *k = CONTAINER_OF(list_first(&l->waiting), struct look, link);
+        look_leave(l, k);
+        l->batch[l->batch_end++] = k;
     }
     looks_unlock(l);
-    for (unsigned i = 0; i < n; i++) {
-        if (is_stored(l, taken[i])) {
-            l->batch[l->batch_count++] = taken[i];
-            continue;
-        }
-        count(&l->unknown);
-        free(taken[i]);
-    }
-    l->task.run = asked_run;
-    home_post(loop_home(l->service->loop), &l->task);
+    batch_next(l);
 }
 
 /* ---- once more ---- */

@@ -22,7 +22,7 @@
 
 enum {
     LOOK_TITLES_MAX = 100000, /* that wait, or are to be looked at once more */
-    LOOK_BATCH_MAX = 64,      /* looked for in the index, and told to the checks, at a time */
+    LOOK_BATCH_MAX = 64,      /* looked for in the store, and told to the checks, at a time */
 };
 
 struct page_looks;

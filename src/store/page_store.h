@@ -42,7 +42,7 @@ struct page_store_ops {
     enum store_start (*put)(struct page_store *s, struct page_put *p);
     enum store_start (*order)(struct page_store *s, struct page_order *o);
     enum store_start (*hear)(struct page_store *s, struct page_hear *h);
-    err (*knows)(struct page_store *s, uint32_t domain, str title, bool *known);
+    enum store_start (*knows)(struct page_store *s, struct page_knows *k);
     enum store_start (*list)(struct page_store *s, struct page_list *l);
     enum store_start (*explain)(struct page_store *s, struct page_explain *x);
     enum store_start (*walk)(struct page_store *s, struct page_walk *w);
@@ -106,12 +106,11 @@ MUST_CHECK static inline enum store_start page_store_hear(struct page_store *s, 
 {
     return s->ops->hear(s, h);
 }
-/* *known: a render of the title is stored in some bucket, or its last word is. Blocks: a pool
- * job. */
-MUST_CHECK static inline err page_store_knows(struct page_store *s, uint32_t domain, str title,
-                                              bool *known)
+/* Thread: any but the loop. */
+MUST_CHECK static inline enum store_start page_store_knows(struct page_store *s,
+                                                           struct page_knows *k)
 {
-    return s->ops->knows(s, domain, title, known);
+    return s->ops->knows(s, k);
 }
 /* Thread: any but the loop. */
 MUST_CHECK static inline enum store_start page_store_list(struct page_store *s, struct page_list *l)

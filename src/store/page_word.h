@@ -40,4 +40,15 @@ struct page_hear {
     uint64_t known; /* with above: what is known to be there below that; 0: nothing */
 };
 
+/* Is a render of the title stored in some bucket that hears the wiki, or is its last word?
+ * call.why: ERR_OK; ERR_BAD; ERR_CORRUPT, ERR_IO. */
+struct page_knows {
+    struct store_call call;
+    /* in; borrowed until done */
+    uint32_t domain;
+    str title;
+    /* out */
+    bool known;
+};
+
 #endif

@@ -131,14 +131,12 @@ static void same_read(struct both *b, unsigned bucket, unsigned server, enum pag
 
 static void same_known(struct both *b, unsigned server)
 {
-    struct cassandra_knows k = { .call = real_call(),
-                                 .domain = b->domain,
-                                 .title = str_of(b->title) };
-    bool known = false;
-    err e = page_store_knows(pages_store(b->pages), b->domain_there, STR("T"), &known);
+    struct page_knows k = { .call = real_call(), .domain = b->domain, .title = str_of(b->title) };
+    struct page_knows there = { .domain = b->domain_there, .title = STR("T") };
+    assert_int_equal(page_store_knows(pages_store(b->pages), &there), STORE_DONE);
     run(cassandra_pages_knows(b->servers[server], &k));
-    same_why(e, k.call.why, "knows", "");
-    assert_int_equal(known, k.known);
+    same_why(there.call.why, k.call.why, "knows", "");
+    assert_int_equal(there.known, k.known);
 }
 
 static void same_revs(struct both *b, unsigned server)
