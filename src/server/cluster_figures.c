@@ -16,9 +16,9 @@ struct cluster_figures {
         *skewed;
 };
 
-static struct metric *row(struct metrics *m, enum metric_id id, const char *label)
+static struct metric *row(struct metrics *m, enum metric_id id)
 {
-    return metric_of(metrics_row(m, id), label);
+    return metric_of(metrics_row(m, id), NULL);
 }
 
 struct cluster_figures *cluster_figures_new(struct metrics *m)
@@ -26,26 +26,31 @@ struct cluster_figures *cluster_figures_new(struct metrics *m)
     static const char *const ways[] = { "execute", "batch", "text" }; /* enum cql_way */
     struct cluster_figures *f = calloc(1, sizeof *f);
     INVARIANT(f != NULL);
+    struct metric_family *nodes = metrics_row(m, METRIC_CLUSTER_NODES),
+                         *problems = metrics_row(m, METRIC_CLUSTER_PROBLEMS),
+                         *speculated = metrics_row(m, METRIC_CLUSTER_SPECULATED),
+                         *bytes = metrics_row(m, METRIC_CLUSTER_BYTES),
+                         *requests = metrics_row(m, METRIC_CLUSTER_REQUESTS);
     *f = (struct cluster_figures){
-        .ready = row(m, METRIC_CLUSTER_READY, NULL),
-        .up = row(m, METRIC_CLUSTER_NODES, "up"),
-        .down = row(m, METRIC_CLUSTER_NODES, "down"),
-        .failed = row(m, METRIC_CLUSTER_PROBLEMS, "failed"),
-        .refused = row(m, METRIC_CLUSTER_PROBLEMS, "refused"),
-        .timeouts = row(m, METRIC_CLUSTER_PROBLEMS, "timeout"),
-        .retries = row(m, METRIC_CLUSTER_PROBLEMS, "retried"),
-        .speculated_won = row(m, METRIC_CLUSTER_SPECULATED, "second"),
-        .speculated_lost = row(m, METRIC_CLUSTER_SPECULATED, "first"),
-        .in_flight = row(m, METRIC_CLUSTER_IN_FLIGHT, NULL),
-        .waiting = row(m, METRIC_CLUSTER_WAITING, NULL),
-        .sent = row(m, METRIC_CLUSTER_BYTES, "sent"),
-        .received = row(m, METRIC_CLUSTER_BYTES, "received"),
-        .p99 = row(m, METRIC_CLUSTER_READ_P99_US, NULL),
-        .ahead = row(m, METRIC_CLUSTER_CLOCK_AHEAD_MS, NULL),
-        .skewed = row(m, METRIC_CLUSTER_CLOCK_SKEW, NULL),
+        .ready = row(m, METRIC_CLUSTER_READY),
+        .up = metric_of(nodes, "up"),
+        .down = metric_of(nodes, "down"),
+        .failed = metric_of(problems, "failed"),
+        .refused = metric_of(problems, "refused"),
+        .timeouts = metric_of(problems, "timeout"),
+        .retries = metric_of(problems, "retried"),
+        .speculated_won = metric_of(speculated, "second"),
+        .speculated_lost = metric_of(speculated, "first"),
+        .in_flight = row(m, METRIC_CLUSTER_IN_FLIGHT),
+        .waiting = row(m, METRIC_CLUSTER_WAITING),
+        .sent = metric_of(bytes, "sent"),
+        .received = metric_of(bytes, "received"),
+        .p99 = row(m, METRIC_CLUSTER_READ_P99_US),
+        .ahead = row(m, METRIC_CLUSTER_CLOCK_AHEAD_MS),
+        .skewed = row(m, METRIC_CLUSTER_CLOCK_SKEW),
     };
     for (size_t i = 0; i < COUNT_OF(ways); i++)
-        f->requests[i] = row(m, METRIC_CLUSTER_REQUESTS, ways[i]);
+        f->requests[i] = metric_of(requests, ways[i]);
     return f;
 }
 
