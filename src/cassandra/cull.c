@@ -62,6 +62,12 @@ static enum store_start deletion_start(struct deletion *d, enum titles_statement
     return STORE_LATER;
 }
 
+/* The greatest name of all has a revision that no render has, and no bigint. */
+static int64_t rev_bound(uint64_t rev)
+{
+    return rev > PAGE_REV_MAX ? PAGE_REV_MAX : (int64_t)rev;
+}
+
 enum store_start titles_cull(struct titles *t, struct titles_cull *c)
 {
     MAGIC_CHECK(t, TITLES_MAGIC);
@@ -76,9 +82,9 @@ enum store_start titles_cull(struct titles *t, struct titles_cull *c)
         struct cql_values *v = &d->values[i];
         titles_put_key(v, &c->key);
         cql_put_bytes(v, c->contents[i % c->contents_count]);
-        cql_put_i64(v, (int64_t)r->low.rev);
+        cql_put_i64(v, rev_bound(r->low.rev));
         titles_put_tid(v, r->low.tid);
-        cql_put_i64(v, (int64_t)r->high.rev);
+        cql_put_i64(v, rev_bound(r->high.rev));
         titles_put_tid(v, r->high.tid);
     }
     return deletion_start(d, TITLES_BODY_CULL, c->cull->at);

@@ -265,6 +265,23 @@ static void a_cull_spares_what_came_later(void **state)
     arena_fini(&a);
 }
 
+static void a_cull_of_all_names_takes_all(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct render one;
+    str got;
+    arena_init(&a, 64 << 20);
+    render_init(&one, 7, 5500, 100);
+    assert_int_equal(append("Cull_all", &one.fact, 1, &one.bytes, &a), ERR_OK);
+    struct title_range range = { page_name_first, page_name_last };
+    const struct title_cull c = { .at = at_s(5600), .ranges = &range, .count = 1 };
+    assert_int_equal(cull("Cull_all", &c), ERR_OK);
+    assert_int_equal(body(&one, "Cull_all", &a, &got), ERR_NOT_FOUND);
+    free(one.blob);
+    arena_fini(&a);
+}
+
 static void facts_that_are_forgotten_are_gone(void **state)
 {
     (void)state;
@@ -302,6 +319,7 @@ int main(void)
         cmocka_unit_test(bytes_of_every_size_come_back),
         cmocka_unit_test(bytes_that_are_others_are_not_given),
         cmocka_unit_test(a_cull_spares_what_came_later),
+        cmocka_unit_test(a_cull_of_all_names_takes_all),
         cmocka_unit_test(facts_that_are_forgotten_are_gone),
     };
     return cmocka_run_group_tests(tests, real_setup, real_teardown);
