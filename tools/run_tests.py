@@ -426,7 +426,7 @@ def step_faults(counts, _ahead):
 
 def run_cassandra(step, counts, *patterns):
     """Files of test/cassandra, one after another: each has nodes of its own, and ends them."""
-    programs = ['palimpsest', 'example/cql', 'test/cassandra/client',
+    programs = ['palimpsest', 'example/cql', 'test/cassandra/client', 'bench/cql_strategies',
                 *(f'test/unit/cassandra/{path.stem}' for path in sorted((ROOT / 'test/unit/cassandra').glob('test_*.c')))]
     broken = build('gcc', GCC[0], programs, GCC[1])
     if broken:
