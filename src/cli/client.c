@@ -86,6 +86,17 @@ static bool server_find(struct client *c)
     return true;
 }
 
+static enum cli_exit options_check(struct client *c)
+{
+    if (!server_find(c))
+        return CLI_USAGE;
+    if (c->token != NULL && strpbrk(c->token, "\r\n") != NULL)
+        return cli_fail(c->call, CLI_USAGE, "--token holds a line break");
+    if (c->token != NULL && strlen(c->token) > TOKEN_BYTES_MAX)
+        return cli_fail(c->call, CLI_USAGE, "--token is too long");
+    return CLI_OK;
+}
+
 enum cli_exit client_open_at(struct client *c, const struct cli_call *call, const char *at)
 {
     *c = (struct client){
@@ -97,16 +108,27 @@ enum cli_exit client_open_at(struct client *c, const struct cli_call *call, cons
         .bucket = given_or(call, "bucket", NULL, "page"),
         .json = cli_flag(call, "json"),
     };
-    if (!server_find(c))
-        return CLI_USAGE;
-    if (c->token != NULL && strpbrk(c->token, "\r\n") != NULL) {
-        return cli_fail(call, CLI_USAGE, "--token holds a line break");
-    }
-    if (c->token != NULL && strlen(c->token) > TOKEN_BYTES_MAX) {
-        return cli_fail(call, CLI_USAGE, "--token is too long");
-    }
-    client_wire(c);
-    return CLI_OK;
+    enum cli_exit code = options_check(c);
+    if (code == CLI_OK)
+        client_wire(c);
+    return code;
+}
+
+enum cli_exit client_beside(struct client *beside, const struct client *c, const char *server,
+                            const char *token)
+{
+    *beside = *c;
+    beside->server = server;
+    beside->token = token;
+    buf_init(&beside->bearer, URL_BYTES_MAX);
+    if (token != NULL)
+        buf_printf(&beside->bearer, "Bearer %s", token);
+    return options_check(beside);
+}
+
+void client_beside_close(struct client *beside)
+{
+    buf_fini(&beside->bearer);
 }
 
 void client_open_url(struct client *c, const char *server)
@@ -127,13 +149,6 @@ void client_close(struct client *c)
 }
 
 /* ---- one request ---- */
-
-bool client_is_render(const char *etag, const char *cache_status)
-{
-    uint64_t rev;
-    str tid;
-    return cache_status[0] != '\0' || client_etag_read(etag, &rev, &tid);
-}
 
 /* The fields of an answer that are kept: whole, or not at all. */
 static const struct {
@@ -160,6 +175,14 @@ static void answer_head(struct client_call *call)
         str value = http_call_header(&call->http, fields[i].name);
         if (value.p == NULL || !str_to_cstr(value, field, CLIENT_FIELD_BYTES_MAX))
             field[0] = '\0';
+    }
+    buf_clear(&a->heads);
+    for (unsigned i = 0; call->request.heads && i < call->http.reply_headers_count; i++) {
+        const struct http_pair *h = &call->http.reply_headers[i];
+        buf_put(&a->heads, h->name);
+        buf_put_c(&a->heads, ':');
+        buf_put(&a->heads, h->value);
+        buf_put_c(&a->heads, '\n');
     }
 }
 
@@ -338,6 +361,7 @@ err client_call_start(struct client *c, struct client_call *call)
     call->write_errno = 0;
     call->answer = (struct client_answer){ 0 };
     buf_init(&call->answer.body, CLIENT_ANSWER_BYTES_MAX);
+    buf_init(&call->answer.heads, HEAD_BYTES_MAX);
     buf_init(&call->url, URL_BYTES_MAX);
     str server = str_of(c->url);
     while (str_ends(server, STR("/")))
@@ -416,30 +440,7 @@ err client_send(struct client *c, const struct client_request *r, struct client_
 void client_answer_fini(struct client_answer *a)
 {
     buf_fini(&a->body);
-}
-
-bool client_etag_read(const char *etag, uint64_t *rev, str *tid)
-{
-    bool weak;
-    str tag = http_etag_bare(str_of(etag), &weak);
-    str number = str_split(&tag, '/');
-    if (tag.p != NULL && tag.n > 0 && str_to_u64(number, rev)) {
-        *tid = str_split(&tag, '/');
-        return true;
-    }
-    *rev = 0;
-    *tid = STR("");
-    return false;
-}
-
-bool client_was_stored(const char *cache_status)
-{
-    str status = str_of(cache_status);
-    (void)str_split(&status, ';'); /* whose cache */
-    while (status.n > 0)
-        if (str_eq(str_trim(str_split(&status, ';')), STR("hit")))
-            return true;
-    return false;
+    buf_fini(&a->heads);
 }
 
 /* ---- what went wrong ---- */

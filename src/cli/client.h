@@ -48,6 +48,11 @@ MUST_CHECK enum cli_exit client_open(struct client *c, const struct cli_call *ca
 /* The same for another server than --server names; NULL: that one. */
 MUST_CHECK enum cli_exit client_open_at(struct client *c, const struct cli_call *call,
                                         const char *server);
+/* Another server by the loop and connections of c, which outlives it: what is in the air at the one
+ * goes on while the other is waited for. token NULL: none. Owner: client_beside_close. */
+MUST_CHECK enum cli_exit client_beside(struct client *beside, const struct client *c,
+                                       const char *server, const char *token);
+void client_beside_close(struct client *beside);
 /* The same for any URL, with neither token nor call. */
 void client_open_url(struct client *c, const char *server);
 /* No call is in the air. After stop_asked it waits for nobody, as the process ends: a name server
@@ -90,6 +95,7 @@ struct client_request {
     bool patient;     /* may take hours without a byte: no stall time-out */
     int64_t stall_timeout_s; /* 0: CLIENT_STALL_TIMEOUT_S */
     int64_t timeout_ms;      /* of the whole answer; 0: none */
+    bool heads;              /* all header fields go into the answer */
     bool skim;               /* of the body only the beginning is kept, CLIENT_SKIM_BYTES_MAX */
     bool render; /* a render is asked for: what a 2xx answer without its name brings is none */
     /* of client_ask_json: what the answer's object has in any case; NULL: nothing */
@@ -98,6 +104,7 @@ struct client_request {
 struct client_answer {
     int status;
     struct buf body;
+    struct buf heads; /* "name:value\n", as sent; where the request wants them */
     char etag[CLIENT_FIELD_BYTES_MAX], content_type[CLIENT_FIELD_BYTES_MAX],
         cache_status[CLIENT_FIELD_BYTES_MAX];
     char cache_control[CLIENT_FIELD_BYTES_MAX], age[CLIENT_FIELD_BYTES_MAX],

@@ -83,7 +83,7 @@ enum cli_exit import_open(struct import *im, const struct cli_call *call, str in
                         UPLOAD_PARALLEL_MAX, parallel);
     }
     im->parallel = (unsigned)n;
-    enum cli_exit code = client_open(&im->client, call);
+    enum cli_exit code = client_open_at(&im->client, call, cli_value(call, "to"));
     if (code != CLI_OK)
         return code;
     stop_watch();

@@ -6,13 +6,12 @@
  * that came to its end keeps nothing: run again it looks at everything again, and stores what came
  * since.
  *
- * --verify goes through all of it once more and reads back what is stored. What is not there is put
- * again: the server says then whether it refuses it, or had lost it. */
+ * --verify goes through all of it once more and reads back what is stored. */
 #include "cli/import.h"
 #include "cli/restbase.h"
-#include "cli/restbase_verify.h"
 #include "cli/stop.h"
 #include "cli/verbs.h"
+#include "cli/verify.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -28,7 +27,7 @@ struct import_restbase {
     mono told_at;
     bool verify, lines;
     struct upload_counts counts; /* of the import */
-    uint64_t verified[VERDICTS], verify_refused;
+    struct verify verified;
 };
 
 /* For who has no terminal to draw a bar on. */
@@ -85,45 +84,17 @@ static err put_all(struct import_restbase *x, struct err_note *note)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* It is not there. Does the server refuse it? Else it was lost, and is stored now. */
-static err verify_missing(struct import_restbase *x, const struct upload_item *item,
-                          struct err_note *note)
-{
-    uint64_t refused = uploads_counts(x->im.uploads).refused;
-    err e = uploads_put(x->im.uploads, item, note);
-    if (e == ERR_OK)
-        e = uploads_finish(x->im.uploads, note);
-    if (e != ERR_OK)
-        return e;
-    if (uploads_counts(x->im.uploads).refused > refused) {
-        x->verify_refused++;
-        return ERR_OK;
-    }
-    x->verified[VERDICT_MISSING]++;
-    import_warned(&x->im, item->title, "it was not there, and is stored now");
-    return ERR_OK;
-}
-
 static err verify_render(struct import_restbase *x, const struct restbase_render *r,
                          struct err_note *note)
 {
     const char *why, *warned;
     struct upload_item item;
-    enum restbase_verdict verdict;
     arena_reset(&x->arena);
     x->renders++;
     tell_progress(x, "verifying");
     if (!source_item(&x->source, r, &x->arena, &item, &why, &warned))
         return ERR_OK;
-    err e = restbase_verify_item(&x->im.client, &item, &verdict, note);
-    if (e == ERR_OK && verdict == VERDICT_MISSING)
-        return verify_missing(x, &item, note);
-    if (e != ERR_OK)
-        return e;
-    x->verified[verdict]++;
-    if (verdict == VERDICT_DIFFER)
-        import_warned(&x->im, item.title, "it is stored with other bytes");
-    return ERR_OK;
+    return verify_item(&x->verified, &x->im, &item, note);
 }
 
 static err verify_all(struct import_restbase *x, struct err_note *note)
@@ -166,7 +137,6 @@ static err run_import(struct import_restbase *x, struct err_note *note)
 static void print_json(const struct import_restbase *x)
 {
     const struct upload_counts n = x->counts;
-    const uint64_t *v = x->verified;
     json_t *doc =
         json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "renders",
                   (json_int_t)x->renders, "stored", (json_int_t)n.stored, "already",
@@ -175,12 +145,7 @@ static void print_json(const struct import_restbase *x)
                   (json_int_t)x->left_out, "incomplete", (json_int_t)x->incomplete, "headers_lost",
                   (json_int_t)x->changed);
     if (x->verify)
-        (void)json_object_set_new(
-            doc, "verified",
-            json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "equal", (json_int_t)v[VERDICT_EQUAL],
-                      "same", (json_int_t)v[VERDICT_SAME], "let_go", (json_int_t)v[VERDICT_LET_GO],
-                      "refused", (json_int_t)x->verify_refused, "differ",
-                      (json_int_t)v[VERDICT_DIFFER], "missing", (json_int_t)v[VERDICT_MISSING]));
+        (void)json_object_set_new(doc, "verified", verify_json(&x->verified));
     out_json(stdout, doc);
     json_decref(doc);
 }
@@ -194,7 +159,6 @@ static void print_more(uint64_t n, const char *what)
 static void print_result(const struct import_restbase *x)
 {
     const struct upload_counts n = x->counts;
-    const uint64_t *v = x->verified;
     if (x->im.client.json) {
         print_json(x);
         return;
@@ -208,15 +172,8 @@ static void print_result(const struct import_restbase *x)
     print_more(x->incomplete, "without all contents");
     print_more(x->changed, "without their headers");
     fputc('\n', stdout);
-    if (!x->verify)
-        return;
-    printf("verified: %" PRIu64 " equal", v[VERDICT_EQUAL]);
-    print_more(v[VERDICT_SAME], "the same render under another tid");
-    print_more(v[VERDICT_LET_GO], "let go since");
-    print_more(x->verify_refused, "refused");
-    print_more(v[VERDICT_DIFFER], "with other bytes");
-    print_more(v[VERDICT_MISSING], "were missing and are stored now");
-    fputc('\n', stdout);
+    if (x->verify)
+        verify_print(&x->verified);
 }
 
 /* What names this import among all: the tables, and the domain there. */
@@ -261,7 +218,7 @@ enum cli_exit verb_import_restbase(struct cli_call *call)
         print_result(&x);
     else
         code = import_fail(&x.im, e, &note);
-    if (e == ERR_OK && x.verified[VERDICT_DIFFER] + x.verified[VERDICT_MISSING] > 0)
+    if (e == ERR_OK && verify_failed(&x.verified))
         code = CLI_FAILED;
     source_close(&x.source);
     arena_fini(&x.arena);

@@ -337,9 +337,15 @@ void source_walk(struct source *s, int64_t from)
 static err walk_again(struct source *s, err why, struct err_note *note)
 {
     bool passing = why == ERR_UNAVAILABLE || why == ERR_TIMEOUT || why == ERR_IO;
-    if (!passing || ++s->tries >= SOURCE_TRIES)
+    mono now = clock_mono(s->clock);
+    if (s->pause_ms == 0)
+        s->failing_at = now;
+    if (!passing || now.ns - s->failing_at.ns > SOURCE_PATIENCE_MS * NS_PER_MS)
         return why;
-    pause_ms(s, (int64_t)SOURCE_PAUSE_MS << (s->tries - 1));
+    s->pause_ms = s->pause_ms == 0 ? SOURCE_PAUSE_MS : 2 * s->pause_ms;
+    if (s->pause_ms > SOURCE_PAUSE_MS_MAX)
+        s->pause_ms = SOURCE_PAUSE_MS_MAX;
+    pause_ms(s, s->pause_ms);
     if (stop_asked())
         return ERR_SHUTDOWN;
     source_walk(s, s->from);
@@ -370,7 +376,7 @@ err source_next(struct source *s, struct uploads *uploads, const struct restbase
         switch (restbase_walk_next(s->walk, out, &failed, note)) {
         case RESTBASE_RENDER:
             s->taken = true;
-            s->tries = 0;
+            s->pause_ms = 0;
             s->from = (*out)->from;
             return ERR_OK;
         case RESTBASE_END:

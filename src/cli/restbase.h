@@ -2,7 +2,7 @@
  *
  * Model. A source is a client, the tables that are the contents of one render, and a walk over all
  * renders of a domain, on the loop of the verb's other client. source_next waits for the next one;
- * a walk that fails is begun anew from where it was, with pauses, SOURCE_TRIES times in a row.
+ * a walk that fails is begun anew from where it was, with pauses, for SOURCE_PATIENCE_MS at most.
  * Thread: one. */
 #ifndef CLI_RESTBASE_H
 #define CLI_RESTBASE_H
@@ -11,8 +11,9 @@
 #include "cli/upload.h"
 
 enum {
-    SOURCE_TRIES = 8,
-    SOURCE_PAUSE_MS = 500, /* the first; each is twice the one before */
+    SOURCE_PATIENCE_MS = 300000, /* without a render */
+    SOURCE_PAUSE_MS = 500,       /* the first; each is twice the one before */
+    SOURCE_PAUSE_MS_MAX = 8000,
     SOURCE_TITLES = 16,
     SOURCE_BYTES_MAX = 64 << 20,
     SOURCE_ANSWER_BYTES_MAX = 96 << 20,
@@ -42,7 +43,8 @@ struct source {
     struct restbase_walk *walk;
     struct restbase_find find;
     bool ready, found, stopped, changed, taken;
-    unsigned tries;
+    int64_t pause_ms; /* 0: the walk is going on */
+    mono failing_at;
     int64_t from; /* where a walk has to begin now */
 };
 /* Reads --contact-points, --local-dc, --keyspace, --source-domain, --cassandra-user, --cassandra-ca

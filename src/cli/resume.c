@@ -129,7 +129,8 @@ static err read_file(struct resume *r, struct buf *out, struct err_note *note)
 /* Was it written by us, whatever became of it since? What stands where nobody named a file was. */
 static bool is_ours(const struct resume_opts *opts, str text)
 {
-    static const char *const begins[] = { "{\"of\":\"import ", "{\"of\":\"prewarm", "{\"done\":" };
+    static const char *const begins[] = { "{\"of\":\"import ", "{\"of\":\"migrate ",
+                                          "{\"of\":\"prewarm", "{\"done\":" };
     bool ours = opts->given == NULL;
     for (size_t i = 0; i < COUNT_OF(begins); i++)
         ours = ours || str_starts(text, str_of(begins[i]));

@@ -15,13 +15,13 @@ struct job {
     struct job *next;
     struct uploads *uploads; /* once it was in the air */
     uint64_t number;
-    struct buf body, path;
+    struct buf body, path, hold; /* hold: the body of the order; empty: none */
     char title[NAME_BYTES], mark[NAME_BYTES];
     size_t title_n, mark_n;
     uint64_t rev;
     struct tid tid;
     struct client_call *call; /* in the air; NULL: not */
-    bool ask, answered, accepted;
+    bool ask, answered, accepted, holding;
     unsigned tries;
     mono not_before;
 };
@@ -59,6 +59,7 @@ static void job_free(struct job *j)
 {
     buf_fini(&j->body);
     buf_fini(&j->path);
+    buf_fini(&j->hold);
     j->magic = 0;
     free(j);
 }
@@ -135,6 +136,8 @@ static void put_path(const struct client *c, const struct upload_item *item, str
         snprintf(rev, sizeof rev, "%llu", (unsigned long long)item->rev);
         tid_format(item->tid, tid);
         client_path_render(c, out, STR("all"), item->title, (const char *const[]){ rev, tid });
+        if (item->pin)
+            buf_put(out, STR("?stash=true"));
     }
 }
 
@@ -154,6 +157,12 @@ static struct job *job_new(const struct uploads *u, const struct upload_item *it
         memcpy(j->mark, item->mark.p, j->mark_n);
     buf_init(&j->body, UPLOAD_BODY_BYTES_MAX);
     buf_init(&j->path, 16384);
+    buf_init(&j->hold, 256);
+    if (item->hold_until.n > 0) {
+        buf_put(&j->hold, STR("{\"until\":"));
+        json_text_append(&j->hold, item->hold_until);
+        buf_put_c(&j->hold, '}');
+    }
     if (item->parts_count > 0 && !item->ask)
         upload_bundle_json(item, &j->body);
     if (item->parts_count > 0 || item->ask)
@@ -186,7 +195,7 @@ static void fly(struct uploads *u, struct job *j)
         .request = { .method = j->ask ? "GET" : "PUT",
                      .path = buf_str(&j->path),
                      .has_body = !j->ask,
-                     .body = buf_str(&j->body),
+                     .body = buf_str(j->holding ? &j->hold : &j->body),
                      .header = j->ask && u->opts.fresh ? "Cache-Control: no-cache" : NULL,
                      .follow = j->ask,
                      .skim = true },
@@ -232,6 +241,19 @@ static void fail(struct uploads *u, err code, const char *text)
     err_note_set(&u->why, "%s", text);
 }
 
+/* It is stored: what is left is the order to hold it. */
+static void hold(struct uploads *u, struct job *j)
+{
+    char rev[24], tid[TID_TEXT_BYTES + 1];
+    (void)snprintf(rev, sizeof rev, "%llu", (unsigned long long)j->rev); /* fits */
+    tid_format(j->tid, tid);
+    buf_clear(&j->path);
+    client_path_render(u->opts.client, &j->path, STR("hold"), job_title(j),
+                       (const char *const[]){ rev, tid });
+    j->holding = true;
+    j->tries = 0;
+}
+
 /* What a status is that says "not now": the server is away, or something behind it failed. */
 static err err_of_status(int status)
 {
@@ -267,12 +289,20 @@ static void take_status(struct uploads *u, struct job *j, const struct client_an
 {
     int status = a->status;
     struct err_note note;
-    if (is_other_server(u, a, &note))
+    if (j->holding)
+        (void)client_explain(u->opts.client, a, &note);
+    else if (is_other_server(u, a, &note))
         return;
     switch (status) {
     case 200:
     case 201:
-        j->answered = j->accepted = true;
+        if (j->holding) {
+            j->answered = j->accepted = true;
+            return;
+        }
+        j->answered = j->accepted = j->hold.n == 0;
+        if (!j->answered)
+            hold(u, j);
         u->counts.bytes_sent += j->body.n;
         if (status == 201)
             u->counts.stored++;
@@ -293,7 +323,10 @@ static void take_status(struct uploads *u, struct job *j, const struct client_an
         return;
     case 404:
     case 405:
-        fail(u, ERR_NOT_FOUND, note.text);
+        if (j->holding)
+            refuse(u, j, note.text); /* it was let go since */
+        else
+            fail(u, ERR_NOT_FOUND, note.text);
         return;
     default:
         if (status >= 400 && status < 500 && status != 408 && status != 429)

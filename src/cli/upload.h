@@ -20,7 +20,7 @@ enum {
     UPLOAD_WINDOW = 128,
     UPLOAD_WINDOW_BYTES = 64 << 20,
     UPLOAD_BODY_BYTES_MAX = 64 << 20,
-    UPLOAD_PARTS_MAX = 4,
+    UPLOAD_PARTS_MAX = 16,
     UPLOAD_TRIES = 8,
     UPLOAD_FIRST_TRIES = 3, /* while nothing has ever answered there */
     UPLOAD_PAUSE_MS_MAX = 5000,
@@ -46,6 +46,8 @@ struct upload_item {
     str mark; /* the caller's; comes back in upload_last */
     struct upload_part parts[UPLOAD_PARTS_MAX];
     unsigned parts_count; /* 0: nothing to send, the number is used up all the same */
+    bool pin;             /* ?stash=true */
+    str hold_until;       /* once stored it is held until that instant; empty: it is not */
     bool ask;             /* asks for html of title instead; rev, tid and parts say nothing */
 };
 

@@ -55,6 +55,15 @@ const struct cli_option import_restbase_options[] = {
     OPTIONS_END,
 };
 
+const struct cli_option migrate_options[] = {
+    { "from", 0, "URL", "Server whose renders are read: URL or unix:/PATH" },
+    { "from-token", 0, "TOKEN", "Bearer token for it [$PALIMPSEST_FROM_TOKEN]" },
+    { "to", 0, "URL", "Server that gets them [that of --server]" },
+    { "verify", 0, NULL, "Read everything back when it is stored, and compare" },
+    OPTIONS_IMPORT,
+    OPTIONS_END,
+};
+
 const struct cli_option import_options[] = { OPTIONS_IMPORT, OPTIONS_END };
 
 const struct cli_option prewarm_options[] = {

@@ -53,6 +53,20 @@
     "back, which counts as a read by its revision; exit status 1 when one is missing or has "      \
     "other bytes."
 
+#define PROSE_MIGRATE                                                                              \
+    "Stores all renders of a bucket of one server at another one, with titles, revisions, tids, "  \
+    "contents and headers, over the APIs of both, which may be in use meanwhile. What is held "    \
+    "there until an instant is held here; what is pinned for an edit is pinned. Purges, "          \
+    "policies, keys, and what the wiki said are not taken along.\n\n"                              \
+    "Renders of a title come newest first, so the latest is right at once. What is purged, "       \
+    "hidden, or older than the policy keeps is refused by the server and counted. What that "      \
+    "server does not give out is left out and told. A render that is read so counts there as "     \
+    "read by its revision.\n\n"                                                                    \
+    "A migration that was interrupted goes on where it ended. One that came to its end begins "    \
+    "anew when it is run again, and stores what came since. With --verify each render is read "    \
+    "from both and compared; exit status 1 when one is missing or has other bytes, or when "       \
+    "something is damaged there."
+
 #define PROSE_CHANGE_RULES_CHECK                                                                   \
     "Reads the rules in FILE, a configuration of the server with change: rules:, or a "            \
     "file with rules: "                                                                            \

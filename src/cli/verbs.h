@@ -47,6 +47,7 @@ enum cli_exit verb_jobs_why(struct cli_call *call);
 enum cli_exit verb_list_get(struct cli_call *call);
 enum cli_exit verb_ls(struct cli_call *call);
 enum cli_exit verb_man(struct cli_call *call);
+enum cli_exit verb_migrate(struct cli_call *call);
 enum cli_exit verb_options(struct cli_call *call);
 enum cli_exit verb_origin_check(struct cli_call *call);
 enum cli_exit verb_prewarm(struct cli_call *call);

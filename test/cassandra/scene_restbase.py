@@ -1,5 +1,5 @@
-"""Goal: what a RESTBase left in Cassandra is imported whole, under its revisions and tids, once; what
-is interrupted goes on; what can be no render is left out by name, and what was purged stays so.
+"""Goal: what a RESTBase left in Cassandra is imported whole, under its revisions and tids, once;
+what is interrupted goes on; what can be no render is left out by name; what was purged stays so.
 Method: fixtures/restbase.cql, which RESTBase's own module made, and rows beside it made here."""
 import json
 import pathlib
@@ -12,6 +12,7 @@ import uuid
 
 import rig
 from cli import Client
+from cql import CqlError
 from harness import Server
 from rig import check, eq, main, node, scene, wait_until
 
@@ -81,10 +82,16 @@ def tid_of(seconds, low=0):
 
 
 def insert(session, space, title, rev, tid, value, headers='{"content-type":"text/html"}'):
-    session.execute(
-        f'INSERT INTO "{space}".data ("_domain", "key", "rev", "tid", "value", "headers") VALUES '
-        f'({quoted(DOMAIN)}, {quoted(title)}, {rev}, {tid}, {value}, '
-        + ('null' if headers is None else quoted(headers)) + ')')
+    text = (f'INSERT INTO "{space}".data ("_domain", "key", "rev", "tid", "value", "headers") '
+            f'VALUES ({quoted(DOMAIN)}, {quoted(title)}, {rev}, {tid}, {value}, '
+            + ('null' if headers is None else quoted(headers)) + ')')
+    for _ in range(5):      # a busy machine: the same write again is the same write
+        try:
+            return session.execute(text)
+        except CqlError as error:
+            if error.name != 'WRITE_TIMEOUT':
+                raise
+    raise AssertionError('the node takes no writes')
 
 
 def blob(text):
@@ -323,7 +330,7 @@ def a_node_that_dies_is_waited_for(binary):
             wait_until(lambda: len(client.ok('ls').splitlines()) > 50, 'some came')
             cluster.kill(1)
             cluster.up()
-            out, said = process.communicate(timeout=120)
+            out, said = process.communicate(timeout=280)
         eq(process.returncode, 0, said)
         check('1500 stored' in out or re.search(r'\d+ stored, \d+ already there', out), (out, said))
         again, = client.json(*arguments(cluster))
@@ -340,15 +347,16 @@ def what_cannot_be_reached_or_is_named_wrong_is_said(binary):
         for more, code, says in (
                 ((), 2, '--contact-points'),
                 (('--contact-points', point), 2, '--local-dc'),
-                (('--contact-points', point, '--local-dc', 'dc1', '--keyspace', 'a=b=c,'), 1, 'b=c'),
+                (('--contact-points', point, '--local-dc', 'dc1', '--keyspace', 'a=b=c,'), 1,
+                 'b=c'),
                 (('--contact-points', point, '--local-dc', 'dc1', '--keyspace', 'history=b'), 2,
                  'KEYSPACE'),
                 (('--contact-points', point, '--local-dc', 'dc1', '--keyspace', 'k' * 60), 2,
                  'KEYSPACE'),
                 (('--contact-points', point, '--local-dc', 'dc1', '--cassandra-user', 'u'), 2,
                  'PALIMPSEST_CASSANDRA_PASSWORD'),
-                (('--contact-points', point, '--local-dc', 'dc1', '--cassandra-ca', 'none.pem'), 2,
-                 'none.pem'),
+                (('--contact-points', point, '--local-dc', 'dc1', '--cassandra-ca', 'none.pem'),
+                 2, 'none.pem'),
                 (('--contact-points', '127.0.0.1:1', '--local-dc', 'dc1'), 4, '127.0.0.1:1')):
             began = time.monotonic()
             ended = client('import', 'restbase', *more)

@@ -10,7 +10,7 @@ import tempfile
 from cli import Client
 from harness import Server, check, eq, free_port, main, scene
 
-VERBS = ('get', 'put', 'ls', 'rm', 'history', 'explain', 'import git', 'import mediawiki-xml', 'check', 'backup',
+VERBS = ('get', 'put', 'ls', 'rm', 'history', 'explain', 'import git', 'import mediawiki-xml', 'import restbase', 'migrate', 'check', 'backup',
          'restore', 'version', 'completion', 'man', 'serve', 'render', 'prewarm', 'origin check',
          'change rules check', 'change test')
 
@@ -245,11 +245,11 @@ def help_man_and_completion_know_every_verb(binary):
                                 '"palimpsest he"; do COMP_WORDS=($l); [ "${l% }" = "$l" ] || COMP_WORDS+=(""); '
                                 'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _palimpsest; echo "${COMPREPLY[*]}"; done'],
                                capture_output=True, text=True, cwd=client.folder, timeout=30, check=True)
-        eq(words.stdout.splitlines(), ['git mediawiki-xml', '--parallel', 'help'])
+        eq(words.stdout.splitlines(), ['git restbase mediawiki-xml', '--parallel', 'help'])
         for line, offered in (('palimpsest token create --role ', 'read write purge admin Admin'),
                               ('palimpsest token create --role = a', 'admin'), ('palimpsest completion ', 'bash zsh fish --help'),
                               ('palimpsest completion z', 'zsh'), ('palimpsest help imp', 'import'),
-                              ('palimpsest help import ', 'git mediawiki-xml'), ('palimpsest man token l', 'ls lock'),
+                              ('palimpsest help import ', 'git restbase mediawiki-xml'), ('palimpsest man token l', 'ls lock'),
                               ('palimpsest change ', 'drop dry explain items limit ls pause replay resume retry rules show tail test why'),
                               ('palimpsest jobs ', 'drain limit ls retry why'), ('palimpsest change rules ', 'check'),
                               ('palimpsest change rules check --', '--json --help'), ('palimpsest help change rules ', 'check'),
@@ -267,13 +267,13 @@ def help_man_and_completion_know_every_verb(binary):
             lines = subprocess.run(['fish', '-c', 'source f; for l in "palimpsest import " "palimpsest import git --p" '
                                     '"palimpsest token ls --ex"; complete -C $l; end'], capture_output=True, text=True,
                                    cwd=client.folder, timeout=30, check=True, env=client.env).stdout
-            eq([line.split('\t')[0] for line in lines.splitlines()], ['git', 'mediawiki-xml', '--parallel'])
+            eq([line.split('\t')[0] for line in lines.splitlines()], ['git', 'restbase', 'mediawiki-xml', '--parallel'])
         if shutil.which('zsh') is not None:
             (client.folder / 'z').write_text(client.ok('completion', 'zsh').replace('_palimpsest "$@"', ''))
             lines = subprocess.run(['zsh', '-fc', '. ./z; _palimpsest_words "import "; _palimpsest_words "import git x "; '
                                     '_palimpsest_words " "'], capture_output=True, text=True, cwd=client.folder,
                                    timeout=30, check=True).stdout.splitlines()
-            eq(lines[0], 'git mediawiki-xml')
+            eq(lines[0], 'git restbase mediawiki-xml')
             check('--parallel' in lines[1].split() and 'import' in lines[2].split(), lines)
 
 

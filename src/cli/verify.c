@@ -1,9 +1,9 @@
-/* restbase_verify.c - reads imported renders back, and compares digests.
+/* verify.c - reads renders back that were put, and compares digests.
  *
  * Compared are SHA-256 of each content's bytes. A render that is not there is judged by what
  * explain says of it; where it knows nothing of it, the newest render of that revision may be the
  * same one. */
-#include "cli/restbase_verify.h"
+#include "cli/verify.h"
 
 #include "codec/json.h"
 #include "codec/sha256.h"
@@ -78,8 +78,7 @@ static err judge_absent(struct client *c, const struct upload_item *item, bool *
 }
 
 static err verify_same(struct client *c, const struct upload_item *item,
-                       const struct upload_part *part, enum restbase_verdict *out,
-                       struct err_note *note)
+                       const struct upload_part *part, enum verdict *out, struct err_note *note)
 {
     struct client_answer a;
     bool html = str_starts(str_of(part->type), STR("text/html"));
@@ -92,8 +91,7 @@ static err verify_same(struct client *c, const struct upload_item *item,
 }
 
 static err verify_part(struct client *c, const struct upload_item *item,
-                       const struct upload_part *part, enum restbase_verdict *out,
-                       struct err_note *note)
+                       const struct upload_part *part, enum verdict *out, struct err_note *note)
 {
     struct client_answer a;
     bool known = false;
@@ -113,16 +111,79 @@ static err verify_part(struct client *c, const struct upload_item *item,
     return e == ERR_OK && !known ? verify_same(c, item, part, out, note) : e;
 }
 
-err restbase_verify_item(struct client *c, const struct upload_item *item,
-                         enum restbase_verdict *out, struct err_note *note)
+static err item_judge(struct client *c, const struct upload_item *item, enum verdict *out,
+                      struct err_note *note)
 {
     *out = VERDICT_EQUAL;
     for (unsigned i = 0; i < item->parts_count; i++) {
-        enum restbase_verdict of_part = VERDICT_EQUAL;
+        enum verdict of_part = VERDICT_EQUAL;
         err e = verify_part(c, item, &item->parts[i], &of_part, note);
         if (e != ERR_OK)
             return e;
         *out = of_part > *out ? of_part : *out;
     }
     return ERR_OK;
+}
+
+/* It is not there: does the server refuse it? */
+static err item_again(struct import *im, const struct upload_item *item, enum verdict *out,
+                      struct err_note *note)
+{
+    uint64_t refused = uploads_counts(im->uploads).refused;
+    err e = uploads_put(im->uploads, item, note);
+    if (e == ERR_OK)
+        e = uploads_finish(im->uploads, note);
+    if (e == ERR_OK && uploads_counts(im->uploads).refused > refused)
+        *out = VERDICT_REFUSED;
+    return e;
+}
+
+err verify_item(struct verify *v, struct import *im, const struct upload_item *item,
+                struct err_note *note)
+{
+    enum verdict verdict;
+    err e = item_judge(&im->client, item, &verdict, note);
+    if (e == ERR_OK && verdict == VERDICT_MISSING)
+        e = item_again(im, item, &verdict, note);
+    if (e != ERR_OK)
+        return e;
+    v->of[verdict]++;
+    if (verdict == VERDICT_MISSING)
+        import_warned(im, item->title, "a render was not there, and is stored now");
+    else if (verdict == VERDICT_DIFFER)
+        import_warned(im, item->title, "a render is stored with other bytes");
+    return ERR_OK;
+}
+
+bool verify_failed(const struct verify *v)
+{
+    return v->of[VERDICT_DIFFER] + v->of[VERDICT_MISSING] > 0;
+}
+
+static const struct {
+    const char *name, *text;
+} verdicts[VERDICTS] = {
+    [VERDICT_EQUAL] = { "equal", "equal" },
+    [VERDICT_SAME] = { "same", "the same render under another tid" },
+    [VERDICT_LET_GO] = { "let_go", "let go since" },
+    [VERDICT_REFUSED] = { "refused", "refused" },
+    [VERDICT_DIFFER] = { "differ", "with other bytes" },
+    [VERDICT_MISSING] = { "missing", "were missing and are stored now" },
+};
+
+void verify_print(const struct verify *v)
+{
+    printf("verified: %llu equal", (unsigned long long)v->of[VERDICT_EQUAL]);
+    for (unsigned i = VERDICT_EQUAL + 1; i < VERDICTS; i++)
+        if (v->of[i] > 0)
+            printf(", %llu %s", (unsigned long long)v->of[i], verdicts[i].text);
+    fputc('\n', stdout);
+}
+
+json_t *verify_json(const struct verify *v)
+{
+    json_t *doc = json_object();
+    for (unsigned i = 0; i < VERDICTS; i++)
+        (void)json_object_set_new(doc, verdicts[i].name, json_integer((json_int_t)v->of[i]));
+    return doc;
 }
