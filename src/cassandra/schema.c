@@ -62,6 +62,24 @@ static const struct {
       "AND gc_grace_seconds = 10800 "
       "AND compaction = {'class': 'TimeWindowCompactionStrategy', "
       "'compaction_window_unit': 'DAYS', 'compaction_window_size': 1}" },
+    { 1, "CREATE TABLE IF NOT EXISTS ",
+      ".value (bucket text, domain text, made blob, key blob, rev bigint, tid blob, "
+      "ver blob static, id blob, own bigint, expires bigint, written bigint, size bigint, "
+      "sum bigint, head blob, bytes blob, "
+      "PRIMARY KEY ((bucket, domain, made, key), rev, tid)) "
+      "WITH CLUSTERING ORDER BY (rev DESC, tid DESC) AND gc_grace_seconds = 864000 "
+      "AND compaction = {'class': 'LeveledCompactionStrategy'}" },
+    { 1, "CREATE TABLE IF NOT EXISTS ",
+      ".value_chunk (bucket text, domain text, made blob, key blob, id blob, chunk int, "
+      "bytes blob, PRIMARY KEY ((bucket, domain, made, key), id, chunk)) "
+      "WITH gc_grace_seconds = 864000 AND compaction = {'class': 'LeveledCompactionStrategy'}" },
+    { 1, "CREATE TABLE IF NOT EXISTS ",
+      ".value_key (bucket text, domain text, made blob, shard tinyint, key blob, "
+      "PRIMARY KEY ((bucket, domain, made, shard), key)) "
+      "WITH gc_grace_seconds = 864000 AND compaction = {'class': 'LeveledCompactionStrategy'}" },
+    { 1, "CREATE TABLE IF NOT EXISTS ",
+      ".value_made (one tinyint, bucket text, domain text, made blob, "
+      "PRIMARY KEY (one, bucket, domain, made)) WITH gc_grace_seconds = 864000" },
 };
 
 enum step {

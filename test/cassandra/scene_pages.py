@@ -60,4 +60,14 @@ def keys_of_one_server_hold_on_all(binary):
     run(binary, 'test_cassandra_auth')
 
 
+@scene
+def values_answer_as_the_embedded_store_does(binary):
+    run(binary, 'test_cassandra_values_same')
+
+
+@scene
+def of_many_who_write_one_value_one_wins(binary):
+    run(binary, 'test_cassandra_values')
+
+
 main()

@@ -234,6 +234,11 @@ static void post_run(void *ctx)
     told(&rig.over);
 }
 
+struct loop *real_loop(void)
+{
+    return rig.loop;
+}
+
 void real_on_loop(void (*run)(void *ctx), void *ctx)
 {
     struct post p = { run, ctx };

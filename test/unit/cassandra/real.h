@@ -34,6 +34,7 @@ struct store_call real_call(void);
 void real_wait(const char *what);
 /* Asks again and again until look is true. */
 void real_until(bool (*look)(void *ctx), void *ctx, const char *what);
+struct loop *real_loop(void); /* the client's */
 /* Runs on the client's loop, and waits for it. */
 void real_on_loop(void (*run)(void *ctx), void *ctx);
 /* How many rows a SELECT gives, of the first page. */
