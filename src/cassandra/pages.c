@@ -175,15 +175,26 @@ static void work_note(struct work *w, const struct err_note *note)
         *w->note = *note;
 }
 
-static void work_log(struct work *w, err why, const struct err_note *note)
+static void pages_log(struct cassandra_pages *p, err why, const struct err_note *note, str title)
 {
-    struct cassandra_pages *p = w->pages;
     int64_t now_ns = clock_mono(p->opts.clock).ns, told_ns = atomic_load(&p->told_ns);
     if (p->opts.log == NULL || (told_ns != 0 && now_ns - told_ns < NS_PER_S) ||
         !atomic_compare_exchange_strong(&p->told_ns, &told_ns, now_ns))
         return;
     log_event(p->opts.log, LOG_WARN, "cluster.failed", LOG_CSTR("why", err_name(why)),
-              LOG_CSTR("what", note->text), LOG_STR("title", w->key.title));
+              LOG_CSTR("what", note->text), LOG_STR("title", title));
+}
+
+err pages_blame(struct cassandra_pages *p, const struct store_call *call,
+                const struct err_note *note, str title)
+{
+    err why = call->why;
+    bool ours = why == ERR_LIMIT || why == ERR_CORRUPT || why == ERR_SHUTDOWN || why == ERR_GONE ||
+                why == ERR_NOT_FOUND || (why == ERR_TIMEOUT && store_call_canceled(call));
+    if (why == ERR_OK || ours)
+        return why;
+    pages_log(p, why, note, title);
+    return ERR_UNAVAILABLE;
 }
 
 err work_blame(struct work *w, err why, bool unknown, const struct err_note *note)
@@ -193,7 +204,7 @@ err work_blame(struct work *w, err why, bool unknown, const struct err_note *not
                 (why == ERR_TIMEOUT && store_call_canceled(w->call));
     if (why == ERR_OK || (ours && !unknown))
         return why;
-    work_log(w, why, note);
+    pages_log(w->pages, why, note, w->key.title);
     err_note_set(&told, unknown ? "The cluster did not say in time whether it was written: it may "
                                   "have been, or may be yet."
                                 : "The cluster that keeps the pages does not answer.");
@@ -322,9 +333,7 @@ static void work_appended(struct store_call *c)
 {
     struct titles_append *a = CONTAINER_OF(c, struct titles_append, call);
     struct work *w = CONTAINER_OF(a, struct work, append);
-    const struct page_listener *l = &w->pages->listener;
-    if (l->changed != NULL)
-        l->changed(l->ctx, w->bucket->number, w->domain, w->key.title);
+    pages_tell(w->bucket, w->domain, w->key.title);
     err e = work_blame(w, c->why, a->unknown, &a->note);
     if (e == ERR_OK)
         w->appended(w);

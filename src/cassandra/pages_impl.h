@@ -47,6 +47,7 @@ void bucket_plans_init(struct page_bucket *b);
 void bucket_plans_fini(struct page_bucket *b);
 const struct bucket_plans *bucket_plans(const struct page_bucket *b); /* lives as long as it */
 bool pages_plans_known(const struct cassandra_pages *p, struct err_note *note);
+
 /* Does what the wiki says of a title hold for what is stored of it here? */
 static inline bool bucket_hears(const struct page_bucket *b)
 {
@@ -64,6 +65,16 @@ static inline store_time pages_horizon(const struct cassandra_pages *p)
 /* Of a word or a note: later than that of any other one of this server. */
 store_time pages_stamp(struct cassandra_pages *p);
 str pages_domain_name(struct cassandra_pages *p, uint32_t domain);
+/* As work_blame, of a call without a work. */
+MUST_CHECK err pages_blame(struct cassandra_pages *p, const struct store_call *call,
+                           const struct err_note *note, str title);
+/* A title may have changed. */
+static inline void pages_tell(const struct page_bucket *b, uint32_t domain, str title)
+{
+    const struct page_listener *l = &b->pages->listener;
+    if (l->changed != NULL)
+        l->changed(l->ctx, b->number, domain, title);
+}
 
 /* A call's look at one title: its facts, and what they make. In an arena of its own, so that the
  * caller's holds results alone. */

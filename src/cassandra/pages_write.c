@@ -69,17 +69,16 @@ static struct title_under put_under(const struct work *w, const struct page_put 
 static err put_heed(struct work *w, struct page_put *q)
 {
     const struct title_word *last = work_word(w);
-    if (w->words != NULL && w->words->call.why != ERR_OK) {
-        q->note = w->words->note;
-        return w->words->call.why;
-    }
+    err e = w->words == NULL ? ERR_OK : w->words->call.why;
+    if (e != ERR_OK)
+        return work_blame(w, e, false, &w->words->note);
     q->first = q->heeds && q->word != NULL && last == NULL;
     if (last == NULL || q->word == NULL || !title_word_denies(last, q->word))
         return ERR_OK;
     q->trace = (struct page_trace){ .name = { .rev = q->rev, .tid = q->tid },
                                     .state = PAGE_DELETED,
                                     .at = last->asked_at,
-                                    .policy = w->bucket->opts.policy.kind,
+                                    .policy = w->memory.title.plan->policy.kind,
                                     .superseded_at = STORE_TIME_NEVER };
     err_note_set(&q->note, "deleted at the wiki while it was made");
     return ERR_GONE;

@@ -32,8 +32,9 @@ static void first_end(struct first *f, err why)
 static void first_read(struct store_call *c)
 {
     struct first *f = c->own;
-    if (c->why != ERR_OK || f->again.count <= 1) {
-        first_end(f, c->why);
+    err e = work_blame(f->work, c->why, true, &f->again.note);
+    if (e != ERR_OK || f->again.count <= 1) {
+        first_end(f, e);
         return;
     }
     words_settle(f->work->pages, f->request, f->q->domain, f->q->title, f->again.said,
@@ -52,13 +53,13 @@ static void first_join(struct first *f)
 {
     if (atomic_fetch_sub(&f->waits, 1) != 1)
         return;
-    err e = f->work == NULL ? f->facts.why : f->word.call.why;
+    err e =
+        f->work == NULL ? f->facts.why : work_blame(f->work, f->word.call.why, true, &f->word.note);
     if (e != ERR_OK) {
-        if (f->q->note.text[0] == '\0')
-            f->q->note = f->word.note;
         first_end(f, e);
         return;
     }
+    (void)atomic_fetch_add(&f->work->pages->puts, f->work->append.facts_count > 0); /* a figure */
     f->again.call = first_call(f, first_read);
     f->again.domain = f->work->key.domain;
     f->again.title = f->q->title;

@@ -313,8 +313,9 @@ static const struct title_said *drop_before(const struct hear *h, store_time hor
 static void hear_again(struct fan *f)
 {
     struct hear *h = hear_of(f);
-    if (h->words.call.why != ERR_OK) {
-        hear_end(h, h->words.call.why);
+    err e = pages_blame(f->pages, &h->words.call, &h->words.note, f->title);
+    if (e != ERR_OK) {
+        hear_end(h, e);
         return;
     }
     h->chain_count = h->words.count;
@@ -322,12 +323,21 @@ static void hear_again(struct fan *f)
     hear_settle(h);
 }
 
+/* A word that is news may leave renders dated in each of them. */
+static void hear_tell(const struct hear *h)
+{
+    for (unsigned i = 0; i < h->fan.count && h->q->is == WORD_NEWS; i++)
+        pages_tell(h->fan.parts[i].work->bucket, h->fan.domain, h->fan.title);
+}
+
 static void hear_kept(struct store_call *c)
 {
     struct hear *h = c->own;
     struct fan *f = &h->fan;
-    if (c->why != ERR_OK) {
-        hear_end(h, c->why);
+    err e = pages_blame(f->pages, c, &h->put.note, f->title);
+    hear_tell(h);
+    if (e != ERR_OK) {
+        hear_end(h, e);
         return;
     }
     h->drop.horizon = pages_horizon(f->pages);
@@ -381,7 +391,7 @@ static void hear_loaded(struct fan *f)
     bool lags = false;
     err e = fan_why(f);
     if (e == ERR_OK)
-        e = h->words.call.why;
+        e = pages_blame(f->pages, &h->words.call, &h->words.note, f->title);
     if (e != ERR_OK) {
         hear_end(h, e);
         return;

@@ -50,9 +50,10 @@ static void knows_loaded(struct fan *f)
 static void knows_heard(struct store_call *c)
 {
     struct knows_own *o = c->own;
+    err e = pages_blame(o->fan.pages, c, &o->words.note, o->k->title);
     o->k->known = o->words.rows > 0; /* one that cannot be read, too */
-    if (c->why != ERR_OK || o->k->known)
-        knows_end(o, c->why);
+    if (e != ERR_OK || o->k->known)
+        knows_end(o, e);
     else
         fan_load(&o->fan, 0);
 }
@@ -168,8 +169,9 @@ static void forget_end(struct forget_own *o, err why)
 static void forget_dropped(struct store_call *c)
 {
     struct forget_own *o = c->own;
-    if (c->why != ERR_OK) {
-        forget_end(o, c->why);
+    err e = pages_blame(o->fan.pages, c, &o->drop.note, o->fan.title);
+    if (e != ERR_OK) {
+        forget_end(o, e);
         return;
     }
     o->f->forgotten++;
@@ -200,8 +202,9 @@ static void forget_heard(struct store_call *c)
 {
     struct forget_own *o = c->own;
     const struct title_word *last = words_last(&o->words);
-    if (c->why != ERR_OK)
-        forget_end(o, c->why);
+    err e = pages_blame(o->fan.pages, c, &o->words.note, o->fan.title);
+    if (e != ERR_OK)
+        forget_end(o, e);
     else if (last != NULL && store_time_before(last->asked_at, o->f->before) &&
              !store_time_before(o->horizon, o->words.kept_max))
         fan_load(&o->fan, 0);
@@ -248,6 +251,7 @@ enum store_start cassandra_pages_forget(struct cassandra_pages *p, struct page_f
 
 struct note_own {
     struct words_note row;
+    struct cassandra_pages *pages;
     struct store_call *request;
     struct cassandra_note_get *get; /* NULL: a put */
 };
@@ -256,7 +260,7 @@ static void note_over(struct store_call *c)
 {
     struct note_own *o = c->own;
     struct store_call *request = o->request;
-    err why = c->why;
+    err why = pages_blame(o->pages, c, &o->row.note, o->row.domain);
     if (o->get != NULL && why == ERR_OK) {
         memcpy(o->get->bytes, o->row.got, o->row.got_bytes);
         o->get->n = o->row.got_bytes;
@@ -270,6 +274,7 @@ static struct note_own *note_new(struct cassandra_pages *p, struct store_call *r
 {
     struct note_own *o = calloc(1, sizeof *o);
     INVARIANT(o != NULL);
+    o->pages = p;
     o->request = request;
     o->row.domain = pages_domain_name(p, domain);
     o->row.kind = kind;
