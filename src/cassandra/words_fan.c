@@ -11,6 +11,7 @@ void fan_init(struct fan *f, struct cassandra_pages *p, struct store_call *reque
     f->domain = domain;
     f->domain_name = pages_domain_name(p, domain);
     f->title = title;
+    f->everywhere = p->opts.each_quorum;
     f->count = 0;
 }
 
@@ -89,7 +90,7 @@ static void part_append(struct work *w)
     w->appended = part_append;
     w->everywhere = false;
     for (unsigned i = 0; i < count; i++)
-        w->everywhere |= w->pages->opts.each_quorum &&
+        w->everywhere |= p->fan->everywhere &&
                          (facts[i].what == FACT_SUPPRESSED || facts[i].what == FACT_DELETED);
     work_append(w, facts, count, NULL);
 }

@@ -407,6 +407,8 @@ static void hear_loaded(struct fan *f)
         hear_end(h, e);
         return;
     }
+    /* A word that is said again hides what it hid: that is everywhere already. */
+    f->everywhere &= q->marks_count > 0 || q->is != WORD_SAME;
     f->joined = hear_appended;
     fan_append(f, 0);
 }

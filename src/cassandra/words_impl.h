@@ -19,6 +19,7 @@ struct fan {
     struct home *home; /* where each step goes on, and the title is derived */
     uint32_t domain;
     str domain_name, title; /* borrowed: the request's and the store's */
+    bool everywhere;        /* what hides is written to a quorum of each data centre */
     void (*joined)(struct fan *f);
     atomic_uint waits;
     unsigned count;

@@ -76,7 +76,7 @@ static const struct title_word known = {
     .page_id = 3, .rev = 5, .touched = 1000, .said = 1001, .asked_at = { 2 * NS_PER_S }
 };
 
-static void rows_make(struct fixture *f, bool has_word)
+static void rows_make(struct fixture *f, const struct title_word *last)
 {
     const struct fact put = { .what = FACT_PUT,
                               .srv = 1,
@@ -87,15 +87,15 @@ static void rows_make(struct fixture *f, bool has_word)
     cql_values_init(&f->facts, 4096);
     cql_values_init(&f->words, 4096);
     cql_put_bytes(&f->facts, fact_encode(&put, fact));
-    if (!has_word)
+    if (last == NULL)
         return;
     cql_put_i64(&f->words, 3 * NS_PER_S);
     cql_put_i32(&f->words, 1);
     cql_put_i8(&f->words, 0);
-    cql_put_bytes(&f->words, title_word_encode(&known, word));
+    cql_put_bytes(&f->words, title_word_encode(last, word));
 }
 
-static void setup(struct fixture *f, bool has_word)
+static void setup(struct fixture *f, const struct title_word *last)
 {
     static const struct rig_opts o = { .nodes = { .nodes = 1 },
                                        .client = { .retry_min_ms = 10, .retry_max_ms = 20 } };
@@ -106,7 +106,7 @@ static void setup(struct fixture *f, bool has_word)
     struct err_note note = { .text = "" };
     memset(f, 0, sizeof *f);
     rig_start(&f->rig, &o);
-    rows_make(f, has_word);
+    rows_make(f, last);
     tables_tell(f);
     rig_on_loop(&f->rig, titles_make, f);
     assert_non_null(f->titles);
@@ -224,7 +224,7 @@ static void the_word_is_kept_behind_all_that_follows_from_it(void **state)
 {
     (void)state;
     struct fixture f;
-    setup(&f, true);
+    setup(&f, &known);
     struct title_word other = word_now(&f, 4, 9);
     rule_fail(&f, &facts_put, 2, CQL_WRITE_TIMEOUT); /* of one bucket, and sent again */
     rule_fail(&f, &facts_put, 2, CQL_WRITE_TIMEOUT);
@@ -253,7 +253,7 @@ static void what_hides_is_hidden_here_when_another_data_centre_is_away(void **st
     (void)state;
     struct fixture f;
     struct node_request first, second;
-    setup(&f, true);
+    setup(&f, &known);
     const struct title_mark mark = {
         .state = PAGE_SUPPRESSED, .first = 5, .last = 5, .said_at = clock_store(f.rig.clock)
     };
@@ -284,6 +284,25 @@ static void what_hides_is_hidden_here_when_another_data_centre_is_away(void **st
     teardown(&f);
 }
 
+static void a_deleted_page_stays_so_while_another_data_centre_is_away(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct node_request r;
+    const struct title_word gone = { .missing = true, .said = 1001, .asked_at = { 4 * NS_PER_S } };
+    setup(&f, &gone);
+    struct title_word again = gone;
+    again.asked_at = clock_store(f.rig.clock);
+    assert_int_equal(hear(&f, &again, NULL).is, WORD_SAME);
+    assert_int_equal(sent(&f, &facts_put), BUCKETS); /* for what was asked for meanwhile */
+    for (unsigned i = 0; i < BUCKETS; i++) {
+        assert_true(node_request(f.rig.nodes, NODE_ANY, &facts_put, i, &r));
+        assert_int_equal(r.consistency, CQL_LOCAL_QUORUM);
+    }
+    assert_int_equal(sent(&f, &word_put), 0);
+    teardown(&f);
+}
+
 static struct page_read read_latest(struct fixture *f)
 {
     struct page_read r = { .call = call_new(f),
@@ -300,7 +319,7 @@ static void a_word_that_cannot_be_read_stops_puts_and_no_reads(void **state)
 {
     (void)state;
     struct fixture f;
-    setup(&f, true);
+    setup(&f, &known);
     struct page_read r = read_latest(&f);
     assert_int_equal(r.call.why, ERR_OK);
     assert_true(r.heard);
@@ -327,7 +346,7 @@ static void a_read_that_heeds_the_word_is_two_at_once(void **state)
 {
     (void)state;
     struct fixture f;
-    setup(&f, true);
+    setup(&f, &known);
     (void)read_latest(&f); /* prepared */
     node_clear(f.rig.nodes);
     unsigned rule = node_say(f.rig.nodes, NODE_ANY, &all, &(struct node_action){ .held = true });
@@ -350,7 +369,7 @@ static void a_put_is_two_reads_and_a_batch(void **state)
 {
     (void)state;
     struct fixture f;
-    setup(&f, true);
+    setup(&f, &known);
     struct title_word under = word_now(&f, 3, 6);
     struct page_put p = put(&f, &under);
     assert_int_equal(p.call.why, ERR_OK);
@@ -367,7 +386,7 @@ static void the_first_word_costs_a_write_and_a_read_more(void **state)
 {
     (void)state;
     struct fixture f;
-    setup(&f, false);
+    setup(&f, NULL);
     struct title_word under = word_now(&f, 3, 6);
     struct page_put p = put(&f, &under);
     assert_int_equal(p.call.why, ERR_OK);
@@ -391,7 +410,7 @@ static void whatever_fails_each_hearing_ends(void **state)
     (void)state;
     struct fixture f;
     unsigned done = 0;
-    setup(&f, true);
+    setup(&f, &known);
     for (unsigned skip = 0; skip < 12; skip++) {
         const struct node_action cut = { .act = NODE_ERROR,
                                          .error = { .code = CQL_INVALID, .message = STR("no") } };
@@ -417,6 +436,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_word_is_kept_behind_all_that_follows_from_it),
         cmocka_unit_test(what_hides_is_hidden_here_when_another_data_centre_is_away),
+        cmocka_unit_test(a_deleted_page_stays_so_while_another_data_centre_is_away),
         cmocka_unit_test(a_word_that_cannot_be_read_stops_puts_and_no_reads),
         cmocka_unit_test(a_read_that_heeds_the_word_is_two_at_once),
         cmocka_unit_test(a_put_is_two_reads_and_a_batch),
