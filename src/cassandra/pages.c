@@ -2,6 +2,7 @@
  *
  * Invariants: (1) times of this server's facts rise strictly: last is raised under the lock. (2) A
  * work ends once, and its request with it. */
+#include "cassandra/due.h"
 #include "cassandra/lists_pages.h"
 #include "cassandra/policies.h"
 
@@ -335,10 +336,12 @@ static void work_appended(struct store_call *c)
     struct work *w = CONTAINER_OF(a, struct work, append);
     pages_tell(w->bucket, w->domain, w->key.title);
     err e = work_blame(w, c->why, a->unknown, &a->note);
-    if (e == ERR_OK)
-        w->appended(w);
-    else
+    if (e != ERR_OK) {
         work_end(w, e);
+        return;
+    }
+    dues_appended(w);
+    w->appended(w);
 }
 
 static void append_start(struct work *w)

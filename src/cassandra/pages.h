@@ -17,9 +17,10 @@
  *   Listings find titles by rows of their own (lists.h), which are written before the facts: a put
  * into a title that has a put needs none. Titles are then derived one by one, LISTS_LOADS_MAX at a
  * time. A listing is of no single instant.
- * Requests: those of store/page_read.h, page_write.h and page_word.h, and of page_sweep.h all but
- * the walk. Each is STORE_LATER. What finds titles that are due, and followers are not here yet
- * (issue 16).
+ *   Upkeep of one title is cassandra_pages_cull. sweep.h finds the titles: by rows that say when
+ * something is due (due.h), which are filed beside what makes it due; and by going through all.
+ * Requests: those of store/page_read.h, page_write.h, page_word.h and page_sweep.h. Each is
+ * STORE_LATER. Followers are not here yet (issue 16).
  * Thread: any, unless said. */
 #ifndef CASSANDRA_PAGES_H
 #define CASSANDRA_PAGES_H
@@ -41,6 +42,10 @@ struct cassandra_pages_opts {
     int64_t max_skew_ns, write_timeout_ns, making_ns;
     const struct page_bucket_opts *buckets; /* borrowed for its life */
     unsigned buckets_count;
+    /* How often a title is filed that has something due (due.h): 1 always, 0.1 one time of ten, 0
+     * never: then the sweep alone finds it. dc: of this server; NULL: "" */
+    double due_sample;
+    const char *dc;
     /* What hides something is acknowledged by a quorum of each data centre. With one that cannot be
      * had it is hidden here, and an error all the same */
     bool each_quorum;
@@ -91,6 +96,7 @@ struct cassandra_cull {
     unsigned ranges;    /* of names whose bytes were deleted */
     unsigned forgotten; /* facts */
     bool unlisted;      /* nothing is left of it, and listings look for it no more */
+    store_time next;    /* when there will be more to do, as far as is known; NEVER */
     struct err_note note;
 };
 enum store_start cassandra_pages_cull(struct cassandra_pages *p, struct cassandra_cull *c);

@@ -14,7 +14,7 @@
  *
  * The horizon lies so far behind the clock that no fact will come that is older (title/derive.h,
  * rule 3). A step that is not done is done by the next upkeep. */
-#include "cassandra/lists.h"
+#include "cassandra/due.h"
 #include "cassandra/pages_impl.h"
 
 #include <string.h>
@@ -79,9 +79,22 @@ static bool title_is_bare(const struct cull_own *o)
     return !title_has_puts(in);
 }
 
+/* Is a put left that is not forgotten by now? */
+static bool puts_are_left(const struct cull_own *o)
+{
+    const struct title_facts *in = &o->work->facts;
+    for (size_t i = 0; i < in->facts_count; i++)
+        if (in->facts[i].what == FACT_PUT && !title_forgets(in, &o->forget, &in->facts[i]))
+            return true;
+    return false;
+}
+
 static void row_drop(struct cull_own *o)
 {
     if (!title_is_bare(o)) {
+        store_time later = store_time_add(o->work->memory.title.now, 2 * o->behind_ns + NS_PER_MS);
+        if (!puts_are_left(o))
+            o->cull->next = store_time_min(o->cull->next, later);
         work_end(o->work, ERR_OK);
         return;
     }
@@ -296,6 +309,7 @@ static void cull_loaded(struct work *w)
         return;
     }
     contents_choose(o);
+    o->cull->next = dues_next(&w->facts, &w->memory, o->puts_count);
     bytes_delete(o);
 }
 
@@ -304,6 +318,7 @@ enum store_start cassandra_pages_cull(struct cassandra_pages *p, struct cassandr
     struct work *w = work_new(p, c->bucket, &c->call);
     c->ranges = c->forgotten = 0;
     c->unlisted = false;
+    c->next = STORE_TIME_NEVER;
     w->request = c;
     w->note = &c->note;
     w->loaded = cull_loaded;

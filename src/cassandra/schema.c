@@ -80,6 +80,15 @@ static const struct {
     { 1, "CREATE TABLE IF NOT EXISTS ",
       ".value_made (one tinyint, bucket text, domain text, made blob, "
       "PRIMARY KEY (one, bucket, domain, made)) WITH gc_grace_seconds = 864000" },
+    { 1, "CREATE TABLE IF NOT EXISTS ",
+      ".due (dc text, hour int, shard tinyint, due_at bigint, bucket text, domain text, "
+      "title text, PRIMARY KEY ((dc, hour, shard), due_at, bucket, domain, title)) "
+      "WITH gc_grace_seconds = 10800 "
+      "AND compaction = {'class': 'TimeWindowCompactionStrategy', "
+      "'compaction_window_unit': 'DAYS', 'compaction_window_size': 1}" },
+    { 1, "CREATE TABLE IF NOT EXISTS ",
+      ".lease (job text, part int, holder bigint, epoch bigint, until bigint, place bigint, "
+      "done_at bigint, PRIMARY KEY (job, part))" },
 };
 
 enum step {

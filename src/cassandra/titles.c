@@ -20,6 +20,7 @@ enum { TEXT_BYTES_MAX = 512 };
 /* The keyspace stands between the two. */
 static const struct {
     const char *name, *before, *behind, *takes, *gives;
+    bool conditional;
 } rows[TITLES_STATEMENTS] = {
     [TITLES_FACTS] = { "title.facts", "SELECT fact FROM ", ".title WHERE " KEY, "text, text, text",
                        "blob" },
@@ -78,6 +79,26 @@ static const struct {
                              ".stashes (bucket, domain, shard, title, until) "
                              "VALUES (?, ?, ?, ?, ?) USING TTL ?",
                              "text, text, tinyint, text, bigint, int", "" },
+    [TITLES_DUE] = { "due.list", "SELECT bucket, domain, title FROM ",
+                     ".due WHERE dc = ? AND hour = ? AND shard = ?", "text, int, tinyint",
+                     "text, text, text" },
+    [TITLES_DUE_PUT] = { "due.put", "INSERT INTO ",
+                         ".due (dc, hour, shard, due_at, bucket, domain, title) "
+                         "VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ?",
+                         "text, int, tinyint, bigint, text, text, text, int", "" },
+    [TITLES_SWEPT] = { "title.sweep",
+                       "SELECT DISTINCT bucket, domain, title, token(bucket, domain, title) FROM ",
+                       ".title WHERE token(bucket, domain, title) > ? "
+                       "AND token(bucket, domain, title) <= ? LIMIT ?",
+                       "bigint, bigint, int", "text, text, text, bigint" },
+    [TITLES_LEASES] = { "lease.list", "SELECT part, holder, epoch, until, place, done_at FROM ",
+                        ".lease WHERE job = ?", "text",
+                        "int, bigint, bigint, bigint, bigint, bigint" },
+    [TITLES_LEASE_SET] = { "lease.set", "UPDATE ",
+                           ".lease SET holder = ?, epoch = ?, until = ?, place = ?, done_at = ? "
+                           "WHERE job = ? AND part = ? IF epoch = ?",
+                           "bigint, bigint, bigint, bigint, bigint, text, int, bigint",
+                           .conditional = true },
 };
 
 bool titles_keyspace_is_fine(const char *keyspace, struct err_note *note)
@@ -106,7 +127,7 @@ static bool statement_add(struct titles *t, unsigned i, const char *keyspace, st
                                           .text = t->texts[i],
                                           .takes = rows[i].takes,
                                           .gives = rows[i].gives,
-                                          .idempotent = true };
+                                          .idempotent = !rows[i].conditional };
     t->statements[i] = cql_statement_new(t->client, &o, note);
     return t->statements[i] != NULL;
 }

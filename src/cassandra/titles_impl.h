@@ -5,6 +5,8 @@
 #include "cassandra/titles.h"
 #include "cql/cql.h"
 
+#include <stdatomic.h>
+
 enum titles_statement {
     TITLES_FACTS,
     TITLES_FACT_PUT,
@@ -23,6 +25,11 @@ enum titles_statement {
     TITLES_LISTED_DELETE,
     TITLES_STASHED,
     TITLES_STASHED_PUT,
+    TITLES_DUE,
+    TITLES_DUE_PUT,
+    TITLES_SWEPT,
+    TITLES_LEASES,
+    TITLES_LEASE_SET,
     TITLES_STATEMENTS
 };
 enum { TITLES_KEY_BYTES_MAX = 2048, TITLES_WAIT_MS = 10000 };
@@ -33,6 +40,8 @@ struct titles {
     struct clock *clock;
     char *texts[TITLES_STATEMENTS];
     const struct cql_statement *statements[TITLES_STATEMENTS];
+    atomic_uint filing; /* rows of `due` under way, which nobody waits for */
+    _Atomic uint64_t filed, unfiled;
 };
 #define TITLES_MAGIC 0xca557171u
 

@@ -56,6 +56,11 @@ def listings_tell_what_the_embedded_store_tells(binary):
 
 
 @scene
+def upkeep_finds_what_is_due_whichever_server_dies(binary):
+    run(binary, 'test_cassandra_sweep')
+
+
+@scene
 def keys_of_one_server_hold_on_all(binary):
     run(binary, 'test_cassandra_auth')
 
