@@ -16,23 +16,18 @@ struct cluster_figures {
         *skewed;
 };
 
-static struct metric *row(struct metrics *m, enum metric_id id)
-{
-    return metric_of(metrics_row(m, id), NULL);
-}
-
 struct cluster_figures *cluster_figures_new(struct metrics *m)
 {
     static const char *const ways[] = { "execute", "batch", "text" }; /* enum cql_way */
-    struct cluster_figures *f = calloc(1, sizeof *f);
-    INVARIANT(f != NULL);
     struct metric_family *nodes = metrics_row(m, METRIC_CLUSTER_NODES),
+                         *requests = metrics_row(m, METRIC_CLUSTER_REQUESTS),
                          *problems = metrics_row(m, METRIC_CLUSTER_PROBLEMS),
                          *speculated = metrics_row(m, METRIC_CLUSTER_SPECULATED),
-                         *bytes = metrics_row(m, METRIC_CLUSTER_BYTES),
-                         *requests = metrics_row(m, METRIC_CLUSTER_REQUESTS);
+                         *bytes = metrics_row(m, METRIC_CLUSTER_BYTES);
+    struct cluster_figures *f = calloc(1, sizeof *f);
+    INVARIANT(f != NULL);
     *f = (struct cluster_figures){
-        .ready = row(m, METRIC_CLUSTER_READY),
+        .ready = metrics_one(m, METRIC_CLUSTER_READY),
         .up = metric_of(nodes, "up"),
         .down = metric_of(nodes, "down"),
         .failed = metric_of(problems, "failed"),
@@ -41,13 +36,13 @@ struct cluster_figures *cluster_figures_new(struct metrics *m)
         .retries = metric_of(problems, "retried"),
         .speculated_won = metric_of(speculated, "second"),
         .speculated_lost = metric_of(speculated, "first"),
-        .in_flight = row(m, METRIC_CLUSTER_IN_FLIGHT),
-        .waiting = row(m, METRIC_CLUSTER_WAITING),
+        .in_flight = metrics_one(m, METRIC_CLUSTER_IN_FLIGHT),
+        .waiting = metrics_one(m, METRIC_CLUSTER_WAITING),
         .sent = metric_of(bytes, "sent"),
         .received = metric_of(bytes, "received"),
-        .p99 = row(m, METRIC_CLUSTER_READ_P99_US),
-        .ahead = row(m, METRIC_CLUSTER_CLOCK_AHEAD_MS),
-        .skewed = row(m, METRIC_CLUSTER_CLOCK_SKEW),
+        .p99 = metrics_one(m, METRIC_CLUSTER_READ_P99_US),
+        .ahead = metrics_one(m, METRIC_CLUSTER_CLOCK_AHEAD_MS),
+        .skewed = metrics_one(m, METRIC_CLUSTER_CLOCK_SKEW),
     };
     for (size_t i = 0; i < COUNT_OF(ways); i++)
         f->requests[i] = metric_of(requests, ways[i]);
