@@ -187,6 +187,7 @@ struct config {
     struct config_change change;
     unsigned stream_clients; /* of streams of events, at once */
     size_t page_body_bytes_max;
+    unsigned page_renders_max; /* of one title at once, where the store is shared; 0: no limit */
     size_t page_transform_bytes_max; /* of the bodies of all transforms under way */
     size_t hot_bytes;                /* of ready answers */
     int64_t hot_ttl_ns;              /* of one, where the store is shared */

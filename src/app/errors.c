@@ -119,6 +119,29 @@ bool app_may_wait(struct http_exchange *x)
     return may;
 }
 
+/* What a store says with its own name for it in front of the note. */
+static void named_problem(err why, struct app_problem *p)
+{
+    static const struct {
+        err why;
+        int status;
+        const char *type, *start;
+        int64_t retry_s;
+    } named[] = {
+        { ERR_UNAVAILABLE, 503, "clock_skew", "clock_skew: ", 1 },
+        { ERR_AGAIN, 429, "too_many_renders", "too_many_renders: ", 60 },
+    };
+    for (size_t i = 0; i < COUNT_OF(named); i++) {
+        str start = str_of(named[i].start);
+        if (why != named[i].why || !str_starts(p->detail, start))
+            continue;
+        p->status = named[i].status;
+        p->type = named[i].type;
+        p->detail = str_skip(p->detail, start.n);
+        p->retry_s = named[i].retry_s;
+    }
+}
+
 /* discreet: what broke is for the log, not for the client. */
 static void fail(struct http_exchange *x, err why, const struct err_note *note, bool discreet,
                  const char *cache_control)
@@ -132,13 +155,12 @@ static void fail(struct http_exchange *x, err why, const struct err_note *note, 
         if (discreet)
             detail = str_of(of_err[why].detail);
     }
-    bool skewed = why == ERR_UNAVAILABLE && str_starts(detail, STR("clock_skew: "));
-    if (skewed)
-        detail = str_skip(detail, sizeof "clock_skew: " - 1);
-    app_problem_told(x, &(struct app_problem){ .status = of_err[why].status,
-                                               .type = skewed ? "clock_skew" : of_err[why].type,
-                                               .detail = detail,
-                                               .cache_control = cache_control });
+    struct app_problem p = { .status = of_err[why].status,
+                             .type = of_err[why].type,
+                             .detail = detail,
+                             .cache_control = cache_control };
+    named_problem(why, &p);
+    app_problem_told(x, &p);
 }
 
 void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note,

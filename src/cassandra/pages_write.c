@@ -143,6 +143,22 @@ static const struct titles_bytes *put_bytes(struct put_own *own)
     return NULL;
 }
 
+/* A title that is rendered each second would fill its partition within the window of its policy. */
+static err put_room(const struct work *w, struct page_put *q, const struct title_answer *a)
+{
+    unsigned max = w->pages->opts.renders_max;
+    bool puts = false;
+    for (unsigned i = 0; i < a->facts_count; i++)
+        puts = puts || a->facts[i].what == FACT_PUT;
+    if (max == 0 || !puts || w->memory.rows_count < max)
+        return ERR_OK;
+    err_note_set(&q->note,
+                 "too_many_renders: the title has %zu renders that its policy keeps yet, as many "
+                 "as page.renders_max lets it have",
+                 w->memory.rows_count);
+    return ERR_AGAIN;
+}
+
 static void put_appended(struct work *w)
 {
     (void)atomic_fetch_add(&w->pages->puts, 1); /* a figure */
@@ -162,6 +178,8 @@ static void put_loaded(struct work *w)
         e = put_heed(w, q);
     if (e == ERR_OK)
         e = put_decide(w, q, own);
+    if (e == ERR_OK)
+        e = put_room(w, q, &own->answer);
     if (e == ERR_OK && own->answer.facts_count == 0)
         (void)atomic_fetch_add(&w->pages->duplicates, 1);
     if (e == ERR_OK && q->first)

@@ -239,6 +239,7 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
                                                 .write_timeout_ns = o->write_timeout_ns,
                                                 .making_ns = o->making_ns,
                                                 .each_quorum = true,
+                                                .renders_max = o->renders_max,
                                                 .buckets = o->buckets,
                                                 .buckets_count = o->buckets_count };
     if (s->titles != NULL)

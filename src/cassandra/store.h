@@ -28,6 +28,7 @@ struct cassandra_store_opts {
     const char *keyspace;
     uint64_t random;
     int64_t max_skew_ns, write_timeout_ns, making_ns; /* as of cassandra_pages_opts */
+    unsigned renders_max;                             /* as there */
     int64_t skew_period_ms;
     bool unguarded; /* the clock is moved on purpose: it is compared with nobody's */
     const struct page_bucket_opts *buckets; /* copied; what they point to is borrowed */

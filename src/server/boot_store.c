@@ -57,6 +57,7 @@ static err store_new(struct server_cassandra *k, struct err_note *note)
         .max_skew_ns = c->cassandra.max_skew_ns,
         .write_timeout_ns = c->write_timeout_ms * NS_PER_MS,
         .making_ns = c->flight.make_timeout_ms * NS_PER_MS,
+        .renders_max = c->page_renders_max,
         .skew_period_ms = c->cassandra.skew_period_ms,
         .unguarded = c->test_hooks,
         .buckets = buckets,

@@ -145,6 +145,10 @@ const struct option option_rows[] = {
       .prose = "Threads for work that blocks: cold reads, upkeep, checks", AT(pool_threads) },
     { "page.body_bytes_max", NULL, OPTION_SIZE, KI, PAGE_BYTES_MAX, .initial = "8M",
       .prose = "Largest body of a PUT", AT(page_body_bytes_max) },
+    { "page.renders_max", NULL, OPTION_COUNT, 0, 5000, .initial = "1000",
+      .prose = "With store.kind cassandra: renders of one title that are kept at once; a put of "
+               "one more is 429; 0 is no limit",
+      AT(page_renders_max) },
     { "page.transform_bytes_max", NULL, OPTION_SIZE, 1, TI, .initial = "128M",
       .prose = "Bodies of all transforms that are under way, together; one alone is always taken",
       AT(page_transform_bytes_max) },

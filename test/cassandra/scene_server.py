@@ -31,6 +31,9 @@ def what_one_server_stores_the_other_answers(binary):
     with serve(binary, cluster, 'shared') as a, serve(binary, cluster, 'shared') as b:
         for server in (a, b):
             eq(server.request('GET', '/readyz').status, 200)
+            text = server.request('GET', '/metrics').body.decode()
+            for line in ('cluster_ready 1', 'cluster_nodes{state="up"} 1', 'cluster_clock_skew 0'):
+                check(f'palimpsest_{line}\n' in text, line)
         servers = (a, b)
         for rev in range(1, 9):
             tid = put(servers[rev % 2], 'Earth', rev, b'<p>%d' % rev)
@@ -118,6 +121,21 @@ def an_answer_is_kept_ready_for_hot_ttl_at_most(binary):
         eq(a.request('GET', f'{PAGE}/html/T').body, b'1', 'for an hour')
         put(a, 'T', 3, b'3')
         eq(a.request('GET', f'{PAGE}/html/T').body, b'3', 'its own put ends its ready answer')
+
+
+@scene
+def a_title_has_renders_max_renders_at_most(binary):
+    cluster = applied(binary, 'many')
+    with serve(binary, cluster, 'many', 'page.renders_max=5') as a:
+        for rev in range(1, 6):
+            put(a, 'T', rev, b'%d' % rev)
+        status, headers, said = a.json('PUT', f'{PAGE}/html/T/6', body=b'6')
+        eq((status, said['type'].rpartition('/')[2]), (429, 'too_many_renders'), said)
+        eq(headers['retry-after'], '60')
+        eq(a.request('PUT', f'{PAGE}/html/T/5', body=b'5').status, 200, 'what is there already')
+        put(a, 'U', 1)
+        eq(status_of(a, '/all/T/1', 'DELETE'), 204)
+        put(a, 'T', 6, b'6')
 
 
 @scene
