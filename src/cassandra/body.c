@@ -87,7 +87,7 @@ enum store_start titles_body(struct titles *t, struct titles_body *out)
     b->part = (struct cql_part){ .statement = t->statements[TITLES_BODY], .values = &b->values };
     b->request = titles_request(t, &out->call, body_done);
     b->request.parts = &b->part;
-    b->request.params.consistency = CQL_LOCAL_ONE;
+    b->request.params.consistency = out->settled ? CQL_LOCAL_QUORUM : CQL_LOCAL_ONE;
     b->request.speculative = true;
     cql_start(t->client, &b->request);
     return STORE_LATER;

@@ -198,6 +198,14 @@ err pages_blame(struct cassandra_pages *p, const struct store_call *call,
     return ERR_UNAVAILABLE;
 }
 
+void work_tell_lost(struct work *w)
+{
+    struct err_note note;
+    err_note_set(&note, "no quorum has the bytes of a render that was never acknowledged: it is "
+                        "passed over until it is put again");
+    pages_log(w->pages, ERR_NOT_FOUND, &note, w->key.title);
+}
+
 err work_blame(struct work *w, err why, bool unknown, const struct err_note *note)
 {
     struct err_note told;
@@ -231,7 +239,9 @@ static void work_derive(struct work *w)
                                      .linger_ns = o->max_skew_ns == 0
                                                       ? 0
                                                       : 2 * o->max_skew_ns + o->write_timeout_ns };
-    e = title_derive(&w->facts, clock_store(o->clock), &w->arena, &w->memory);
+    e = work_pass_over(w);
+    if (e == ERR_OK)
+        e = title_derive(&w->facts, clock_store(o->clock), &w->arena, &w->memory);
     if (e == ERR_OK)
         w->loaded(w);
     else
@@ -256,7 +266,7 @@ static void work_heard(struct store_call *c)
 }
 
 /* Both loads go out at once; they share no arena, since they may end on two threads. */
-static void work_load(struct work *w, struct home *home)
+void work_load(struct work *w, struct home *home)
 {
     struct titles *t = w->pages->opts.titles;
     const struct store_call call = { .home = home,
@@ -267,6 +277,7 @@ static void work_load(struct work *w, struct home *home)
     w->load.call.done = work_loaded;
     atomic_init(&w->waits, words == NULL ? 1 : 2);
     if (words != NULL) {
+        memset(words, 0, sizeof *words);
         words->call = call;
         words->call.done = work_heard;
         words->call.own = w;
@@ -321,7 +332,7 @@ static bool stamp_take(struct work *w, store_time *out)
     struct cassandra_pages *p = w->pages;
     store_time clock = clock_store(p->opts.clock);
     pages_lock(p);
-    store_time at = title_stamp(&w->facts, clock, p->last);
+    store_time at = title_stamp(&w->facts, clock, store_time_max(p->last, w->lost_at));
     bool fine = at.ns - clock.ns <= w->facts.skew_ns + NS_PER_MS;
     if (fine)
         p->last = at;

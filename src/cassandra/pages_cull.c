@@ -288,6 +288,28 @@ static void contents_choose(struct cull_own *o)
             content_note(o, &o->puts[i]->contents[k]);
 }
 
+static void latest_looked(struct work *w, err why)
+{
+    if (why == ERR_OK)
+        bytes_delete(w->call->own);
+    else
+        work_end(w, why == ERR_NOT_FOUND ? ERR_OK : why);
+}
+
+/* Nothing goes while the latest has no bytes: then it was never acknowledged, and what it
+ * superseded may be all there is. */
+static void cull_begin(struct cull_own *o)
+{
+    const struct title_which latest = { .select = SELECT_LATEST };
+    struct work *w = o->work;
+    struct page_row row;
+    struct page_trace trace;
+    if (o->bytes.count > 0 && title_find(&w->memory.title, &latest, &row, &trace) == ERR_OK)
+        work_look_bytes(w, &row, latest_looked);
+    else
+        bytes_delete(o);
+}
+
 static void cull_loaded(struct work *w)
 {
     struct cull_own *o = arena_alloc(&w->arena, sizeof *o);
@@ -310,7 +332,7 @@ static void cull_loaded(struct work *w)
     }
     contents_choose(o);
     o->cull->next = dues_next(&w->facts, &w->memory, o->puts_count);
-    bytes_delete(o);
+    cull_begin(o);
 }
 
 enum store_start cassandra_pages_cull(struct cassandra_pages *p, struct cassandra_cull *c)

@@ -76,6 +76,13 @@ static inline void pages_tell(const struct page_bucket *b, uint32_t domain, str 
         l->changed(l->ctx, b->number, domain, title);
 }
 
+enum { WORK_LOST_MAX = 8 }; /* renders of one look whose bytes are not to be had */
+struct work_lost {
+    struct page_name name;
+    unsigned char digest[PAGE_DIGEST_BYTES];
+    bool sure; /* also when looked for anew; it is passed over */
+};
+
 /* A call's look at one title: its facts, and what they make. In an arena of its own, so that the
  * caller's holds results alone. */
 struct work {
@@ -93,6 +100,9 @@ struct work {
     struct titles_append append;
     struct title_facts facts;
     struct title_memory memory;
+    struct work_lost lost[WORK_LOST_MAX];
+    unsigned lost_count;
+    store_time lost_at;             /* the latest arrival of what is passed over */
     void (*loaded)(struct work *w); /* the title is derived */
     void (*appended)(struct work *w);
     struct err_note *note; /* of the request; NULL: it has none */
@@ -111,6 +121,17 @@ void work_free(struct work *w);
 /* Gives the facts of a decision their time and server, and appends them. */
 void work_append(struct work *w, struct fact *facts, unsigned count,
                  const struct titles_bytes *bytes);
+/* Loads and derives again, then loaded; for pages_bytes.c. */
+void work_load(struct work *w, struct home *home);
+void work_tell_lost(struct work *w); /* in the log */
+/* pages_bytes.c. Takes out of w->facts what is passed over. ERR_LIMIT. */
+MUST_CHECK err work_pass_over(struct work *w);
+/* No quorum has bytes of this render: it was culled, or its put was never acknowledged. Looks at
+ * the title anew, the second time without it; then loaded. */
+void work_without(struct work *w, const struct page_row *row);
+/* ERR_OK: all bytes of it are on a quorum now. ERR_NOT_FOUND: they are not. then may run inside. */
+void work_look_bytes(struct work *w, const struct page_row *row,
+                     void (*then)(struct work *w, err why));
 /* Derives anew, with these facts too: what the title is after a decision. */
 MUST_CHECK err work_after(struct work *w, const struct title_answer *a, struct title_memory *out);
 page_allow_fn *work_allow(const struct page_condition *c);

@@ -38,8 +38,11 @@ static void body_read(struct store_call *c)
 {
     struct titles_body *b = CONTAINER_OF(c, struct titles_body, call);
     struct read_own *r = CONTAINER_OF(b, struct read_own, body);
-    /* The fact says that they are there. */
-    err e = c->why == ERR_NOT_FOUND ? ERR_CORRUPT : work_blame(r->work, c->why, false, &b->note);
+    if (c->why == ERR_NOT_FOUND) {
+        work_without(r->work, &r->row);
+        return;
+    }
+    err e = work_blame(r->work, c->why, false, &b->note);
     if (e == ERR_OK)
         e = body_take(r);
     if (e != ERR_OK) {

@@ -11,6 +11,7 @@ struct put_own { /* in the work's arena */
     struct title_answer answer;
     struct titles_bytes bytes;
     struct page_render row; /* its contents */
+    struct page_row there;  /* what stands for it already */
     str blob;
     unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
 };
@@ -165,34 +166,68 @@ static void put_appended(struct work *w)
     work_end(w, ERR_OK);
 }
 
+static void put_write(struct work *w)
+{
+    struct page_put *q = w->request;
+    struct put_own *own = w->call->own;
+    if (own->answer.facts_count == 0)
+        (void)atomic_fetch_add(&w->pages->duplicates, 1);
+    if (q->first)
+        words_first(w, own->answer.facts, own->answer.facts_count, put_bytes(own));
+    else if (own->answer.facts_count == 0)
+        work_end(w, ERR_OK);
+    else
+        work_append(w, own->answer.facts, own->answer.facts_count, put_bytes(own));
+}
+
+/* Of the render that is there already, and is to stand for what is put. */
+static void put_looked(struct work *w, err why)
+{
+    const struct put_own *own = w->call->own;
+    if (why == ERR_OK)
+        put_write(w);
+    else if (why == ERR_NOT_FOUND)
+        work_without(w, &own->there);
+    else
+        work_end(w, why);
+}
+
+/* Again when bytes were missing: what is put was built then. */
+static err put_begin(struct work *w, struct page_put *q)
+{
+    struct put_own *own = w->call->own;
+    if (own != NULL)
+        return ERR_OK;
+    w->call->own = own = arena_alloc(&w->arena, sizeof *own);
+    if (own == NULL)
+        return ERR_LIMIT;
+    own->row = (struct page_render){ .superseded_at = STORE_TIME_NEVER };
+    return put_build(w, q, own);
+}
+
 static void put_loaded(struct work *w)
 {
     struct page_put *q = w->request;
-    struct put_own *own = arena_alloc(&w->arena, sizeof *own);
-    err e = own == NULL ? ERR_LIMIT : ERR_OK;
-    if (e == ERR_OK) {
-        own->row = (struct page_render){ .superseded_at = STORE_TIME_NEVER };
-        e = put_build(w, q, own);
-    }
+    err e = put_begin(w, q);
+    struct put_own *own = w->call->own;
     if (e == ERR_OK)
         e = put_heed(w, q);
     if (e == ERR_OK)
         e = put_decide(w, q, own);
     if (e == ERR_OK)
         e = put_room(w, q, &own->answer);
-    if (e == ERR_OK && own->answer.facts_count == 0)
-        (void)atomic_fetch_add(&w->pages->duplicates, 1);
-    if (e == ERR_OK && q->first)
-        words_first(w, own->answer.facts, own->answer.facts_count, put_bytes(own));
-    else if (e != ERR_OK || own->answer.facts_count == 0)
+    if (e != ERR_OK)
         work_end(w, e);
+    else if (!q->created && title_get(&w->memory.title, q->stored, &own->there) == ERR_OK)
+        work_look_bytes(w, &own->there, put_looked);
     else
-        work_append(w, own->answer.facts, own->answer.facts_count, put_bytes(own));
+        put_write(w);
 }
 
 enum store_start cassandra_pages_put(struct cassandra_pages *p, struct page_put *q)
 {
     struct work *w = work_new(p, q->bucket, &q->call);
+    q->call.own = NULL;
     w->request = q;
     w->note = &q->note;
     w->heeds = q->heeds;

@@ -97,7 +97,7 @@ struct titles_append {
 };
 enum store_start titles_append(struct titles *t, struct titles_append *a);
 
-/* The bytes of one content of a render: headers, then the frame, as they were written, in pieces.
+/* The bytes of one content of a render: headers, then the frame, as they were written.
  * ERR_NOT_FOUND: they are not there. ERR_CORRUPT: they are not what the content's sum says. */
 struct titles_body {
     struct store_call call;
@@ -106,6 +106,7 @@ struct titles_body {
     struct page_name name;
     const unsigned char *digest;
     const struct page_content *content;
+    bool settled; /* a quorum is asked at once. What it gives, a quorum has then */
     struct arena *arena;
     /* out */
     str bytes; /* headers_bytes and stored_bytes of them */

@@ -252,17 +252,30 @@ static void rows_done(struct cql_request *q)
     told(&rig.over);
 }
 
+static void text_run(struct cql_request *q, const char *text)
+{
+    *q = (struct cql_request){ .way = CQL_WAY_TEXT, .text = str_of(text), .done = rows_done };
+    q->params.consistency = CQL_LOCAL_QUORUM;
+    q->params.timestamp_us = CQL_NO_TIMESTAMP;
+    q->params.now_s = CQL_NO_NOW;
+    q->deadline = mono_add_ms(clock_mono(the.clock), 30000);
+    cql_start(the.client, q);
+    wait_for(&rig.over, text);
+    if (q->out.why != ERR_OK)
+        fail_msg("%s: %s", text, q->out.note.text);
+}
+
+void real_run(const char *text)
+{
+    struct cql_request q;
+    text_run(&q, text);
+    cql_outcome_fini(&q.out);
+}
+
 unsigned real_rows(const char *text)
 {
-    struct cql_request q = { .way = CQL_WAY_TEXT, .text = str_of(text), .done = rows_done };
-    q.params.consistency = CQL_LOCAL_QUORUM;
-    q.params.timestamp_us = CQL_NO_TIMESTAMP;
-    q.params.now_s = CQL_NO_NOW;
-    q.deadline = mono_add_ms(clock_mono(the.clock), 30000);
-    cql_start(the.client, &q);
-    wait_for(&rig.over, text);
-    if (q.out.why != ERR_OK)
-        fail_msg("%s: %s", text, q.out.note.text);
+    struct cql_request q;
+    text_run(&q, text);
     unsigned count = q.out.rows.count;
     cql_outcome_fini(&q.out);
     return count;

@@ -37,6 +37,8 @@ void real_until(bool (*look)(void *ctx), void *ctx, const char *what);
 struct loop *real_loop(void); /* the client's */
 /* Runs on the client's loop, and waits for it. */
 void real_on_loop(void (*run)(void *ctx), void *ctx);
+/* A statement that gives no rows. */
+void real_run(const char *text);
 /* How many rows a SELECT gives, of the first page. */
 unsigned real_rows(const char *text);
 

@@ -418,6 +418,143 @@ static void two_servers_lose_nothing_that_they_acknowledged(void **state)
         cassandra_pages_free(&pages[i]);
 }
 
+/* ---- a put of which the fact alone came through ---- */
+
+struct torn {
+    struct fake_clock clock;
+    struct cassandra_pages *pages;
+    struct page_bucket *bucket;
+    uint32_t domain;
+    struct arena arena;
+};
+
+static void torn_open(struct torn *t, const char *domain)
+{
+    static const struct page_bucket_opts opts = {
+        .name = "torn",
+        .policy = { .kind = POLICY_APP_TTL,
+                    .grace_ttl_ns = 100 * NS_PER_S,
+                    .historical_ttl_ns = 200 * NS_PER_S,
+                    .stash_ttl_ns = 300 * NS_PER_S,
+                    .ledger_ttl_ns = 1000 * NS_PER_S },
+        .codec = PAGE_IDENTITY,
+    };
+    struct err_note note;
+    memset(t, 0, sizeof *t);
+    fake_clock_init(&t->clock, T0);
+    const struct cassandra_pages_opts o = { .titles = the.titles,
+                                            .clock = &t->clock.clock,
+                                            .srv = 1,
+                                            .buckets = &opts,
+                                            .buckets_count = 1 };
+    t->pages = cassandra_pages_new(&o, &note);
+    assert_non_null(t->pages);
+    assert_int_equal(cassandra_pages_domain(t->pages, str_of(domain), &t->domain), ERR_OK);
+    t->bucket = cassandra_pages_bucket(t->pages, STR("torn"));
+    arena_init(&t->arena, 16 << 20);
+}
+
+static void torn_close(struct torn *t)
+{
+    cassandra_pages_free(&t->pages);
+    arena_fini(&t->arena);
+}
+
+static struct page_put torn_put(struct torn *t, uint64_t rev, const char *body)
+{
+    fake_clock_advance(&t->clock, NS_PER_S);
+    struct page_put q = { .call = real_call(),
+                          .bucket = t->bucket,
+                          .domain = t->domain,
+                          .title = STR("T"),
+                          .rev = rev,
+                          .random = rev,
+                          .contents_count = 1,
+                          .contents = { { .name = STR("html"), .raw = str_of(body) } },
+                          .arena = &t->arena };
+    call_run(&q.call, cassandra_pages_put(t->pages, &q));
+    assert_int_equal(q.call.why, ERR_OK);
+    return q;
+}
+
+/* Its bytes go, as if they had never come; the fact stays. */
+static void torn_tear(struct torn *t, const char *domain, uint64_t rev)
+{
+    char text[400];
+    (void)snprintf(text, sizeof text,
+                   "DELETE FROM %s.body USING TIMESTAMP %lld WHERE bucket = 'torn' AND "
+                   "domain = '%s' AND title = 'T' AND content = 'html' AND rev = %llu",
+                   the.keyspace, (long long)(clock_store(&t->clock.clock).ns / NS_PER_US), domain,
+                   (unsigned long long)rev); /* it fits */
+    real_run(text);
+}
+
+/* ERR_OK: body is what is read. */
+static err torn_read(struct torn *t, enum page_select select, struct page_name name,
+                     const char *body)
+{
+    struct page_read r = {
+        .call = real_call(),
+        .bucket = t->bucket,
+        .which = { .domain = t->domain, .title = STR("T"), .select = select, .name = name },
+        .arena = &t->arena,
+        .wanted_count = 1,
+        .wanted = { STR("html") }
+    };
+    call_run(&r.call, cassandra_pages_read(t->pages, &r));
+    if (r.call.why == ERR_OK) {
+        str raw;
+        assert_int_equal(page_body_raw(&r.bodies[0], &t->arena, &raw), ERR_OK);
+        assert_true(str_eq(raw, str_of(body)));
+    }
+    return r.call.why;
+}
+
+/* Nobody was told that it is stored: the one before is the latest, until it is put again. */
+static void a_render_without_bytes_is_passed_over_until_it_is_put_again(void **state)
+{
+    (void)state;
+    struct torn t;
+    torn_open(&t, "again.test");
+    const struct page_name none = { .rev = 0 };
+    (void)torn_put(&t, 1, "one");
+    struct page_put two = torn_put(&t, 2, "two");
+    assert_int_equal(torn_read(&t, SELECT_LATEST, none, "two"), ERR_OK);
+    torn_tear(&t, "again.test", 2);
+    assert_int_equal(torn_read(&t, SELECT_LATEST, none, "one"), ERR_OK);
+    assert_int_equal(torn_read(&t, SELECT_EXACT, two.stored, ""), ERR_NOT_FOUND);
+    struct page_put again = torn_put(&t, 2, "two");
+    assert_true(again.created); /* not answered by what nobody can read */
+    assert_int_equal(torn_read(&t, SELECT_LATEST, none, "two"), ERR_OK);
+    assert_false(torn_put(&t, 2, "two").created);
+    torn_close(&t);
+}
+
+static void what_a_render_without_bytes_superseded_is_not_culled(void **state)
+{
+    (void)state;
+    struct torn t;
+    torn_open(&t, "cull.test");
+    const struct page_name none = { .rev = 0 };
+    (void)torn_put(&t, 1, "one");
+    (void)torn_put(&t, 2, "two");
+    torn_tear(&t, "cull.test", 2);
+    for (unsigned i = 0; i < 2; i++) {
+        fake_clock_advance(&t.clock, 150 * NS_PER_S); /* behind the grace of the first */
+        struct cassandra_cull c = {
+            .call = real_call(), .bucket = t.bucket, .domain = t.domain, .title = STR("T")
+        };
+        call_run(&c.call, cassandra_pages_cull(t.pages, &c));
+        assert_int_equal(c.call.why, ERR_OK);
+        assert_int_equal(c.ranges, i);
+        if (i == 0)
+            assert_int_equal(torn_read(&t, SELECT_LATEST, none, "one"), ERR_OK);
+        (void)torn_put(&t, 2, "two");
+    }
+    assert_int_equal(torn_read(&t, SELECT_LATEST, none, "two"), ERR_OK);
+    torn_close(&t);
+}
+
 static int setup(void **state)
 {
     if (real_setup(state) != 0)
@@ -434,6 +571,8 @@ int main(void)
         cmocka_unit_test(a_policy_without_a_window_is_refused),
         cmocka_unit_test(histories_are_the_same_on_both_stores),
         cmocka_unit_test(two_servers_lose_nothing_that_they_acknowledged),
+        cmocka_unit_test(a_render_without_bytes_is_passed_over_until_it_is_put_again),
+        cmocka_unit_test(what_a_render_without_bytes_superseded_is_not_culled),
     };
     const struct CMUnitTest ledger[] = {
         cmocka_unit_test(two_servers_lose_nothing_that_they_acknowledged),
