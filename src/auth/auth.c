@@ -34,8 +34,7 @@ err auth_new(const struct auth_opts *opts, struct auth **out, struct err_note *n
     if (!a->shared)
         a->own_rows = engine_rows_new(opts->engine);
     a->rows = a->shared ? opts->rows : a->own_rows;
-    a->rows->changed = rows_changed;
-    a->rows->changed_ctx = a;
+    row_store_listen(a->rows, rows_changed, a);
     err why = a->shared ? ERR_OK : auth_begin(a, note);
     if (why != ERR_OK) {
         auth_free(&a);

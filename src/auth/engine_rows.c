@@ -168,7 +168,8 @@ struct row_store *engine_rows_new(struct engine *e)
 {
     struct rows *rows = calloc(1, sizeof *rows);
     INVARIANT(rows != NULL);
-    *rows = (struct rows){ .store = { .ops = &engine_rows_ops }, .engine = e };
+    rows->store.ops = &engine_rows_ops;
+    rows->engine = e;
     return &rows->store;
 }
 

@@ -292,18 +292,17 @@ const struct row_store_ops cassandra_rows_ops = {
 static void rows_changed(void *ctx, struct catalog_rows *rows)
 {
     (void)rows; /* it is the watch's copy already */
-    const struct cassandra_rows *r = ctx;
-    if (r->store.changed != NULL)
-        r->store.changed(r->store.changed_ctx);
+    struct cassandra_rows *r = ctx;
+    row_store_tell(&r->store);
 }
 
 struct cassandra_rows *cassandra_rows_new(const struct cassandra_rows_opts *o)
 {
     struct cassandra_rows *r = calloc(1, sizeof *r);
     INVARIANT(r != NULL);
-    *r = (struct cassandra_rows){ .magic = CASSANDRA_ROWS_MAGIC,
-                                  .store = { .ops = &cassandra_rows_ops },
-                                  .opts = *o };
+    r->magic = CASSANDRA_ROWS_MAGIC;
+    r->store.ops = &cassandra_rows_ops;
+    r->opts = *o;
     if (r->opts.ttl_ms == 0)
         r->opts.ttl_ms = CASSANDRA_ROWS_TTL_MS;
     INVARIANT(pthread_mutex_init(&r->lock, NULL) == 0);

@@ -14,6 +14,7 @@
 #include "cassandra/catalog.h"
 #include "store/row_store.h"
 
+#define CASSANDRA_ROWS_AUTH "auth" /* the scope of users, keys and roles */
 enum { CASSANDRA_ROWS_TTL_MS = 5000, CASSANDRA_ROWS_WAIT_MS = 15000, CASSANDRA_ROWS_ROUNDS = 10 };
 
 struct log;
@@ -31,7 +32,8 @@ struct cassandra_rows *cassandra_rows_new(const struct cassandra_rows_opts *o);
 /* Changes are ERR_SHUTDOWN from now on. stopped is called once, later, when nothing is under way.
  * Those who wait in a change have returned by then. */
 void cassandra_rows_stop(struct cassandra_rows *r, void (*stopped)(void *ctx), void *ctx);
-void cassandra_rows_free(struct cassandra_rows **rp); /* stopped, or the loop never ran */
+/* Stopped, or the loop never ran. No timer is left by then, so the loop may be gone. */
+void cassandra_rows_free(struct cassandra_rows **rp);
 struct row_store *cassandra_rows_store(struct cassandra_rows *r);
 
 #endif

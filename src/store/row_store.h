@@ -18,6 +18,8 @@
 #include "base/str.h"
 #include "base/times.h"
 
+#include <stdatomic.h>
+
 struct row {
     str key, value;
     size_t more_n;   /* bytes of more */
@@ -51,8 +53,7 @@ struct row_store_ops {
 };
 struct row_store {
     const struct row_store_ops *ops;
-    /* Somebody else changed rows; set by who looks at them, before any change. Thread: any. */
-    void (*changed)(void *ctx);
+    void (*_Atomic changed)(void *ctx); /* row_store_listen */
     void *changed_ctx;
 };
 /* Each begins with this. */
@@ -66,6 +67,20 @@ struct row_txn {
     const struct row_store_ops *ops;
 };
 
+/* changed is called whenever somebody else changed rows, on a thread of the store. One listener; it
+ * outlives the store, or what tells the store of others. */
+static inline void row_store_listen(struct row_store *s, void (*changed)(void *ctx), void *ctx)
+{
+    s->changed_ctx = ctx;
+    atomic_store_explicit(&s->changed, changed, memory_order_release);
+}
+/* For stores. */
+static inline void row_store_tell(struct row_store *s)
+{
+    void (*changed)(void *ctx) = atomic_load_explicit(&s->changed, memory_order_acquire);
+    if (changed != NULL)
+        changed(s->changed_ctx);
+}
 /* Are rows known, and recent enough to judge by them? Costs next to nothing. */
 static inline bool row_store_known(struct row_store *s)
 {
