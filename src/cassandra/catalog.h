@@ -146,8 +146,8 @@ struct catalog_watch_opts {
 };
 /* Begins at once. Thread: loop, or before it runs. */
 struct catalog_watch *catalog_watch_new(const struct catalog_watch_opts *o);
-/* Asks no more; stopped is called once, later, when nothing is under way: then catalog_watch_free.
- * Thread: loop. */
+/* Asks no more, and has no timer any more; stopped is called once, later, when nothing is under
+ * way: then catalog_watch_free. The copy can be looked at until then. Thread: loop. */
 void catalog_watch_stop(struct catalog_watch *w, void (*stopped)(void *ctx), void *ctx);
 void catalog_watch_free(struct catalog_watch **wp); /* stopped, or the loop never ran */
 /* The copy, held for the caller; NULL: there is none yet. *fresh_at: all that was acknowledged

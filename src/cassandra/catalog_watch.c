@@ -151,7 +151,7 @@ void catalog_watch_stop(struct catalog_watch *w, void (*stopped)(void *ctx), voi
     w->stopping = true;
     w->stopped = stopped;
     w->stopped_ctx = ctx;
-    loop_timer_stop(w->timer);
+    loop_timer_free(&w->timer);
     if (!w->under_way)
         loop_post(w->opts.catalog->loop, watch_stopped, w);
 }
@@ -164,7 +164,8 @@ void catalog_watch_free(struct catalog_watch **wp)
         return;
     MAGIC_CHECK(w, CATALOG_WATCH_MAGIC);
     INVARIANT(!w->under_way);
-    loop_timer_free(&w->timer);
+    if (w->timer != NULL)
+        loop_timer_free(&w->timer);
     catalog_rows_drop(&w->rows);
     INVARIANT(pthread_mutex_destroy(&w->lock) == 0);
     w->magic = 0;

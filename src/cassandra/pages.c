@@ -113,11 +113,6 @@ struct page_bucket *cassandra_pages_bucket(struct cassandra_pages *p, str name)
     return NULL;
 }
 
-const struct page_policy *cassandra_pages_bucket_policy(const struct page_bucket *b)
-{
-    return &b->opts.policy;
-}
-
 uint16_t cassandra_pages_bucket_number(const struct page_bucket *b)
 {
     return b->number;

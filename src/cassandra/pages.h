@@ -60,6 +60,7 @@ void cassandra_pages_free(struct cassandra_pages **pp); /* no request is under w
 /* The number of a domain in this process. ERR_LIMIT: CASSANDRA_DOMAINS_MAX. */
 MUST_CHECK err cassandra_pages_domain(struct cassandra_pages *p, str name, uint32_t *out);
 struct page_bucket *cassandra_pages_bucket(struct cassandra_pages *p, str name); /* NULL: none */
+/* The one in force now; lives as long as the store. */
 const struct page_policy *cassandra_pages_bucket_policy(const struct page_bucket *b);
 uint16_t cassandra_pages_bucket_number(const struct page_bucket *b);
 /* The number of this run, where opts.srv was not known yet. Before the first request. */
@@ -81,8 +82,9 @@ MUST_CHECK err cassandra_pages_plan(struct cassandra_pages *p, const struct cata
 /* Requests are ERR_UNAVAILABLE while the watch's copy is older than POLICIES_STALE_MS: a policy may
  * have come that this server does not know. Before the first request; the watch outlives p. */
 void cassandra_pages_watch(struct cassandra_pages *p, const struct catalog_watch *w);
-/* The one in force now; lives as long as the store. */
-const struct page_policy *cassandra_pages_policy(const struct page_bucket *b);
+/* policies_check with the policies of the options. */
+MUST_CHECK err cassandra_pages_same(const struct cassandra_pages *p,
+                                    const struct catalog_rows *rows, struct err_note *note);
 
 /* The upkeep of one title: bytes that no one will be shown again are deleted, facts that say
  * nothing any more are forgotten. What the title answers does not change. Safe at any time, on any

@@ -43,7 +43,7 @@ const struct bucket_plans *bucket_plans(const struct page_bucket *b)
     return atomic_load_explicit(&b->plans, memory_order_acquire);
 }
 
-const struct page_policy *cassandra_pages_policy(const struct page_bucket *b)
+const struct page_policy *cassandra_pages_bucket_policy(const struct page_bucket *b)
 {
     const struct bucket_plans *n = bucket_plans(b);
     const struct policies all = { .plans = n->at, .count = n->count };
@@ -52,6 +52,16 @@ const struct page_policy *cassandra_pages_policy(const struct page_bucket *b)
 }
 
 /* ---- those of the catalogue ---- */
+
+err cassandra_pages_same(const struct cassandra_pages *p, const struct catalog_rows *rows,
+                         struct err_note *note)
+{
+    struct page_bucket_opts opts[CASSANDRA_BUCKETS_MAX];
+    MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
+    for (unsigned i = 0; i < p->opts.buckets_count; i++)
+        opts[i] = p->buckets[i].opts;
+    return policies_check(rows, opts, p->opts.buckets_count, note);
+}
 
 static err bucket_fits(const struct page_bucket *b, const struct policies *of,
                        struct err_note *note)

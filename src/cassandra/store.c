@@ -1,6 +1,7 @@
 /* store.c - opens the store, watches it, and sends each request on its way.
  *
- *   SCHEMA -> NUMBER -> CLOCK -> open        each step, when it fails, begins at SCHEMA again later
+ *   SCHEMA -> POLICIES -> NUMBER -> CLOCK -> open        each step, when it fails, begins at SCHEMA
+ * again later
  *
  * Invariants: (1) a request goes to pages.h only while the store is open. (2) Of opening, looking
  * and comparing one exchange each is under way at most. (3) After cassandra_store_close nothing is
@@ -9,9 +10,11 @@
 
 #include "base/log.h"
 #include "cassandra/incarnation.h"
+#include "cassandra/policies.h"
 #include "cassandra/schema.h"
 #include "cassandra/skew.h"
 #include "cql/cql.h"
+#include "loop/loop.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -89,6 +92,61 @@ static void open_numbered(void *ctx, err why, uint32_t number, const struct err_
     skew_look(&o, open_compared, s);
 }
 
+/* Others came: they are known before their instant. */
+static void policies_changed(void *ctx, struct catalog_rows *rows)
+{
+    struct cassandra_store *s = ctx;
+    struct err_note note = { .text = "" };
+    err e = cassandra_pages_plan(s->pages, rows, &note);
+    if (e != ERR_OK)
+        log_event(s->opts.log, LOG_ERROR, "policies.refused", LOG_CSTR("why", note.text),
+                  LOG_CSTR("what", "requests for pages are refused until the catalogue of the "
+                                   "cluster holds policies that this server can keep"));
+    else
+        log_event(s->opts.log, LOG_INFO, "policies.known",
+                  LOG_CSTR("what", "the policies in the catalogue of the cluster have changed"));
+}
+
+static void policies_follow(struct cassandra_store *s, struct catalog_rows *rows)
+{
+    if (s->policies == NULL) {
+        s->policies = catalog_watch_new(&(struct catalog_watch_opts){ .catalog = s->catalog,
+                                                                      .scope = POLICIES_SCOPE,
+                                                                      .changed = policies_changed,
+                                                                      .ctx = s });
+        cassandra_pages_watch(s->pages, s->policies);
+    }
+    catalog_watch_take(s->policies, rows);
+}
+
+static void open_policies_read(struct store_call *call)
+{
+    struct cassandra_store *s = CONTAINER_OF(call, struct cassandra_store, load.call);
+    struct err_note note = s->load.note;
+    err e =
+        atomic_load(&s->state) == STORE_CLOSED && call->why == ERR_OK ? ERR_SHUTDOWN : call->why;
+    if (call->why == ERR_OK && e != ERR_OK)
+        catalog_rows_drop(&s->load.rows);
+    if (e == ERR_OK) {
+        e = cassandra_pages_same(s->pages, s->load.rows, &note);
+        s->denied = e == ERR_CONFLICT;
+        if (e == ERR_OK)
+            e = cassandra_pages_plan(s->pages, s->load.rows, &note);
+        if (e == ERR_OK)
+            policies_follow(s, s->load.rows);
+        catalog_rows_drop(&s->load.rows);
+    }
+    if (e != ERR_OK) {
+        open_failed(s, note.text);
+        return;
+    }
+    const struct incarnation_opts o = { .client = s->opts.client,
+                                        .keyspace = s->opts.keyspace,
+                                        .random = s->opts.random,
+                                        .deadline = in_ms(s, OPEN_WAIT_MS) };
+    incarnation_take(&o, open_numbered, s);
+}
+
 static void open_looked(void *ctx, err why, unsigned version, const struct err_note *note)
 {
     struct cassandra_store *s = ctx;
@@ -113,11 +171,11 @@ static void open_looked(void *ctx, err why, unsigned version, const struct err_n
         open_failed(s, told.text);
         return;
     }
-    const struct incarnation_opts o = { .client = s->opts.client,
-                                        .keyspace = s->opts.keyspace,
-                                        .random = s->opts.random,
-                                        .deadline = in_ms(s, OPEN_WAIT_MS) };
-    incarnation_take(&o, open_numbered, s);
+    s->load = (struct catalog_load){ .call = { .home = loop_home(s->opts.loop),
+                                               .done = open_policies_read,
+                                               .deadline = in_ms(s, OPEN_WAIT_MS) },
+                                     .scope = STR(POLICIES_SCOPE) };
+    store_call_then(catalog_load(s->catalog, &s->load), &s->load.call);
 }
 
 static void open_begin(struct cassandra_store *s)
@@ -244,7 +302,14 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
                                                 .buckets_count = o->buckets_count };
     if (s->titles != NULL)
         s->pages = cassandra_pages_new(&pages, note);
-    if (s->pages == NULL) {
+    const struct catalog_opts catalog = { .client = o->client,
+                                          .loop = o->loop,
+                                          .clock = o->clock,
+                                          .keyspace = o->keyspace,
+                                          .entropy = o->entropy };
+    if (s->pages != NULL)
+        s->catalog = catalog_new(&catalog, note);
+    if (s->catalog == NULL) {
         cassandra_store_free(&s);
         return NULL;
     }
@@ -262,6 +327,8 @@ void cassandra_store_free(struct cassandra_store **sp)
         return;
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
     cassandra_pages_free(&s->pages);
+    catalog_watch_free(&s->policies);
+    catalog_free(&s->catalog);
     titles_free(&s->titles);
     s->magic = 0;
     free(s);
@@ -273,6 +340,17 @@ struct page_store *cassandra_store_pages(struct cassandra_store *s)
     return &s->store;
 }
 
+struct catalog *cassandra_store_catalog(struct cassandra_store *s)
+{
+    MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    return s->catalog;
+}
+
+static void policies_stopped(void *ctx)
+{
+    (void)ctx; /* the copy stays, for requests that still end */
+}
+
 void cassandra_store_close(struct cassandra_store *s)
 {
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
@@ -280,6 +358,8 @@ void cassandra_store_close(struct cassandra_store *s)
     atomic_store(&s->ready, false);
     while (atomic_load(&s->starting) > 0) /* each for a moment */
         (void)sched_yield();              /* it never fails */
+    if (s->policies != NULL)
+        catalog_watch_stop(s->policies, policies_stopped, s);
 }
 
 void cassandra_store_look(const struct cassandra_store *s, struct cassandra_store_state *out)

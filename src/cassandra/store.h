@@ -1,15 +1,16 @@
 /* store.h - the page store on Cassandra (store/page_store.h): what a server keeps its pages in when
  * store.kind is cassandra.
  *
- * Model. It opens by steps, while the loop runs: it looks at the schema, takes a number for this
- * run (incarnation.h), and compares clocks (skew.h). Until it is open every request is
- * ERR_UNAVAILABLE. A cluster that does not answer is asked again; so a server may start before its
- * cluster. A schema of another version is looked at again, too: the verb that applies it may come
- * later. Once open it asks each second for one row, at LOCAL_QUORUM: whether that is answered is
- * whether the store is ready. Each skew_period it compares clocks. While this server's clock is off
- * by more than max_skew, writes are ERR_UNAVAILABLE, with a note that begins with "clock_skew";
- * reads go on. Of a request that Cassandra did not carry out the caller is told only that; the log
- * has the reason, with the node. Thread: as said there; what is here on the loop, unless said. */
+ * Model. It opens by steps, while the loop runs: it looks at the schema, reads the policies
+ * (policies.h), takes a number for this run (incarnation.h), and compares clocks (skew.h). Until it
+ * is open every request is ERR_UNAVAILABLE. A cluster that does not answer is asked again; so a
+ * server may start before its cluster. A schema of another version is looked at again, too: the
+ * verb that applies it may come later. Once open it asks each second for one row, at LOCAL_QUORUM:
+ * whether that is answered is whether the store is ready. It looks as often whether policies came.
+ * Each skew_period it compares clocks. While this server's clock is off by more than max_skew,
+ * writes are ERR_UNAVAILABLE, with a note that begins with "clock_skew"; reads go on. Of a request
+ * that Cassandra did not carry out the caller is told only that; the log has the reason, with the
+ * node. Thread: as said there; what is here on the loop, unless said. */
 #ifndef CASSANDRA_STORE_H
 #define CASSANDRA_STORE_H
 
@@ -22,11 +23,13 @@ struct log;
 struct cassandra_store;
 struct cassandra_store_opts {
     struct cql *client; /* outlives it */
+    struct loop *loop;  /* the client's */
     struct clock *clock;
     struct log *log;
     struct home *pool; /* where bytes are hashed and compressed */
     const char *keyspace;
     uint64_t random;
+    void (*entropy)(void *dst, size_t n);             /* as of catalog_opts */
     int64_t max_skew_ns, write_timeout_ns, making_ns; /* as of cassandra_pages_opts */
     unsigned renders_max;                             /* as there */
     int64_t skew_period_ms;
@@ -40,16 +43,20 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
 /* No request is under way, and cassandra_store_close was called. */
 void cassandra_store_free(struct cassandra_store **sp);
 struct page_store *cassandra_store_pages(struct cassandra_store *s);
+struct catalog;
+struct catalog *cassandra_store_catalog(struct cassandra_store *s);
 
 /* Goes on with what is due. Each CASSANDRA_STORE_TICK_MS. */
 void cassandra_store_tick(struct cassandra_store *s);
-/* New requests are ERR_SHUTDOWN, and none is being started when this returns; before cql_stop. */
+/* New requests are ERR_SHUTDOWN, and none is being started when this returns; before cql_stop, and
+ * the loop runs until the client has stopped. */
 void cassandra_store_close(struct cassandra_store *s);
 
 struct cassandra_store_state {
     bool open;
     bool ready;  /* any thread may ask cassandra_store_ready */
-    bool denied; /* while it opens: the schema is missing, or of another version */
+    bool denied; /* while it opens: the schema is missing, or of another version; or the policies
+                    of buckets are others than those of the cluster */
     bool skewed;
     int64_t ahead_ns;         /* this clock is, as last seen */
     uint32_t number;          /* of this run; 0: none yet */

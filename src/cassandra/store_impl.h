@@ -2,6 +2,7 @@
 #ifndef CASSANDRA_STORE_IMPL_H
 #define CASSANDRA_STORE_IMPL_H
 
+#include "cassandra/catalog.h"
 #include "cassandra/pages.h"
 #include "cassandra/store.h"
 #include "cql/cql.h"
@@ -14,6 +15,9 @@ struct cassandra_store {
     struct cassandra_store_opts opts;
     struct titles *titles;
     struct cassandra_pages *pages;
+    struct catalog *catalog;
+    struct catalog_watch *policies; /* NULL: they were not read yet */
+    struct catalog_load load;       /* of them, while it opens */
     atomic_int state;
     atomic_uint starting; /* requests that are being started at this moment */
     atomic_bool ready, skewed;

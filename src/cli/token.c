@@ -1,10 +1,12 @@
 /* token.c - palimpsest token: keys made, listed and deleted; in a data directory whose server is
- * stopped (--data), else through the admin routes of a running one. */
+ * stopped (--data), in the cluster that servers share (--config), else through the admin routes of
+ * a running one. */
 #include "auth/auth.h"
 #include "base/date.h"
 #include "base/disk.h"
 #include "base/units.h"
 #include "cli/client.h"
+#include "cli/keys.h"
 #include "cli/out.h"
 #include "cli/verbs.h"
 #include "loop/entropy.h"
@@ -19,11 +21,32 @@
 
 enum { PATH_BYTES_MAX = 4096, KEY_JSON_BYTES_MAX = 64 << 10 };
 
-/* An opened authority of a data directory. */
+/* An opened authority, of a data directory or of a cluster. */
 struct token_store {
     struct offline offline;
+    struct keys *keys; /* NULL: of a directory */
+    struct clock *clock;
     struct auth *auth;
 };
+
+/* Without a server, then. */
+static bool is_offline(const struct cli_call *call)
+{
+    return cli_value(call, "data") != NULL || cli_value(call, "config") != NULL;
+}
+
+static enum cli_exit cluster_store_open(const struct cli_call *call, struct token_store *s)
+{
+    if (cli_value(call, "data") != NULL)
+        return cli_fail(call, CLI_USAGE, "%s: --data and --config name two stores",
+                        call->verb->name);
+    enum cli_exit code = keys_open(call, &s->keys);
+    if (code == CLI_OK) {
+        s->auth = keys_auth(s->keys);
+        s->clock = keys_clock(s->keys);
+    }
+    return code;
+}
 
 /* What cannot be looked at counts as one: opening it says why. */
 static bool has_store(const char *dir)
@@ -39,6 +62,9 @@ static enum cli_exit store_open(const struct cli_call *call, struct token_store 
     enum server_exit status = SERVER_FAILED;
     struct err_note note;
     const char *dir = cli_value(call, "data");
+    *s = (struct token_store){ .keys = NULL };
+    if (cli_value(call, "config") != NULL)
+        return cluster_store_open(call, s);
     if (!cli_flag(call, "new") && !has_store(dir))
         return cli_fail(call, CLI_FAILED, "%s: there is no store at %s%s", call->verb->name, dir,
                         strcmp(call->verb->name, "token create") == 0 ? "; --new makes one" : "");
@@ -48,8 +74,9 @@ static enum cli_exit store_open(const struct cli_call *call, struct token_store 
         cli_warn(call, "token: the machine's clock is far ahead of the last stored time and is not "
                        "followed: --expires "
                        "counts from the stored one (clock.leap)");
+    s->clock = s->offline.clock;
     struct auth_opts opts = { .engine = s->offline.engine,
-                              .clock = s->offline.clock,
+                              .clock = s->clock,
                               .entropy = entropy_bytes };
     err why = auth_new(&opts, &s->auth, &note);
     disk_note_full(&note, why, dir);
@@ -62,6 +89,10 @@ static enum cli_exit store_open(const struct cli_call *call, struct token_store 
 
 static void store_close(struct token_store *s)
 {
+    if (s->keys != NULL) {
+        keys_close(&s->keys); /* and its authority */
+        return;
+    }
     auth_free(&s->auth);
     offline_close(&s->offline);
 }
@@ -178,9 +209,10 @@ static enum cli_exit create_offline(const struct cli_call *call, struct auth_key
     struct auth_key k;
     char secret[AUTH_KEY_BYTES_MAX + 1];
     struct err_note note;
-    n->expires_at = store_time_add(clock_store(s.offline.clock), expires_ns);
+    n->expires_at = store_time_add(clock_store(s.clock), expires_ns);
     err why = auth_key_create(s.auth, n, &k, secret, &note);
-    disk_note_full(&note, why, cli_value(call, "data"));
+    if (cli_value(call, "data") != NULL)
+        disk_note_full(&note, why, cli_value(call, "data"));
     if (why == ERR_OK) {
         *key = key_json(&k);
         (void)json_object_set_new(*key, "key", json_string(secret)); /* dies with its document */
@@ -280,9 +312,8 @@ static enum cli_exit list_online(const struct cli_call *call, json_t **items)
 
 enum cli_exit verb_token_ls(struct cli_call *call)
 {
-    const char *dir = cli_value(call, "data");
     json_t *items = NULL;
-    enum cli_exit code = dir != NULL ? list_offline(call, &items) : list_online(call, &items);
+    enum cli_exit code = is_offline(call) ? list_offline(call, &items) : list_online(call, &items);
     if (code == CLI_OK)
         print_list(items, cli_flag(call, "json"));
     json_decref(items);
@@ -325,19 +356,17 @@ static enum cli_exit remove_online(const struct cli_call *call, str id)
 
 enum cli_exit verb_token_rm(struct cli_call *call)
 {
-    const char *dir = cli_value(call, "data");
     enum cli_exit code = CLI_OK;
     for (unsigned i = 0; i < call->operands_count && code == CLI_OK; i++)
-        code = dir != NULL ? remove_offline(call, str_of(call->operands[i]))
-                           : remove_online(call, str_of(call->operands[i]));
+        code = is_offline(call) ? remove_offline(call, str_of(call->operands[i]))
+                                : remove_online(call, str_of(call->operands[i]));
     return code;
 }
 
 /* A key that nobody has seen must not stay valid. */
 static enum cli_exit take_back(const struct cli_call *call, str id)
 {
-    enum cli_exit removed =
-        cli_value(call, "data") != NULL ? remove_offline(call, id) : remove_online(call, id);
+    enum cli_exit removed = is_offline(call) ? remove_offline(call, id) : remove_online(call, id);
     clearerr(stdout); /* told here */
     return cli_fail(call, CLI_FAILED,
                     "token create: cannot write to standard output; the key %.*s is %s",
@@ -356,10 +385,9 @@ enum cli_exit verb_token_create(struct cli_call *call)
                               .expires_at = STORE_TIME_NEVER };
     if (!read_expiry(call, &expires_ns) || !read_roles(call, &n))
         return CLI_USAGE;
-    const char *dir = cli_value(call, "data");
     json_t *key = NULL;
-    enum cli_exit code =
-        dir != NULL ? create_offline(call, &n, expires_ns, &key) : create_online(call, &n, &key);
+    enum cli_exit code = is_offline(call) ? create_offline(call, &n, expires_ns, &key)
+                                          : create_online(call, &n, &key);
     if (code == CLI_OK && !print_created(key, cli_flag(call, "json")))
         code = take_back(call, member(key, "id"));
     json_decref(key);
@@ -370,8 +398,7 @@ enum cli_exit verb_token_create(struct cli_call *call)
 
 static enum cli_exit set_door(const struct cli_call *call, bool open)
 {
-    const char *dir = cli_value(call, "data");
-    if (dir == NULL) {
+    if (!is_offline(call)) {
         struct client c;
         enum cli_exit code = client_open(&c, call);
         if (code == CLI_OK) {

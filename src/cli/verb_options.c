@@ -127,6 +127,23 @@ const struct cli_option store_schema_options[] = {
     OPTIONS_END,
 };
 
+const struct cli_option policy_show_options[] = {
+    { "config", 0, "FILE", "Options of the server in YAML; also $PALIMPSEST_CONFIG" },
+    { "set", 0, "NAME=VALUE", "Any option of the server by its name" },
+    { "timeout", 0, "DURATION", "How long it may take [30s]" },
+    OPTION_JSON,
+    OPTIONS_END,
+};
+
+const struct cli_option policy_apply_options[] = {
+    { "config", 0, "FILE", "Options of the server in YAML; also $PALIMPSEST_CONFIG" },
+    { "set", 0, "NAME=VALUE", "Any option of the server by its name" },
+    { "dry-run", 0, NULL, "Say what would be written, and write nothing" },
+    { "timeout", 0, "DURATION", "How long it may take [30s]" },
+    OPTION_JSON,
+    OPTIONS_END,
+};
+
 const struct cli_option options_options[] = {
     { "markdown", 0, NULL, "As a table in Markdown" },
     { "roff", 0, NULL, "As part of a man page" },
@@ -134,7 +151,9 @@ const struct cli_option options_options[] = {
 };
 
 #define OPTIONS_TOKEN                                                                              \
-    { "data", 0, "DIR", "Work on this store, whose server is stopped" }, OPTIONS_ADMIN
+    { "data", 0, "DIR", "Work on this store, whose server is stopped" },                           \
+        { "config", 0, "FILE", "Work on the keys in the Cassandra that these options name" },      \
+        { "set", 0, "NAME=VALUE", "Any option of --config by its name" }, OPTIONS_ADMIN
 
 const struct cli_option token_options[] = { OPTIONS_TOKEN, OPTIONS_END };
 const struct cli_option token_create_options[] = {

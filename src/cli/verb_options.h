@@ -17,6 +17,7 @@ extern const struct cli_option get_options[], put_options[], import_git_options[
     change_items_options[], change_drop_options[], change_dry_options[], timeline_ls_options[],
     change_tail_options[], change_test_options[], jobs_ls_options[], jobs_retry_options[],
     jobs_limit_options[], jobs_drain_options[], list_get_options[], stash_ls_options[],
-    stash_rm_options[], store_schema_options[], man_options[], json_options[];
+    stash_rm_options[], store_schema_options[], policy_show_options[], policy_apply_options[],
+    man_options[], json_options[];
 
 #endif

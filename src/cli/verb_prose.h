@@ -212,4 +212,26 @@
     "that asked to be left alone (Retry-After), or was not there, and says until when that "       \
     "would have lasted."
 
+#define PROSE_POLICY_SHOW                                                                          \
+    "Reads the server's options, and tells for each page bucket the policies in the catalogue of " \
+    "the cluster: their number, from when they are in force, and what they say; and that of the "  \
+    "options, where it is another one than the last. Then the exit status is 6: a server with "    \
+    "these options would not start."
+#define PROSE_POLICY_APPLY                                                                         \
+    "Reads the server's options and writes the policies of its page buckets to the catalogue of "  \
+    "the cluster, where they are others than the last ones there. The first policy of a bucket "   \
+    "is in force from the beginning. A later one comes into force on all servers at once, a "      \
+    "minute after or more; which instant is told. Servers that run take it by themselves; those "  \
+    "that start later need options that say the same."
+#define PROSE_STORE_SCHEMA                                                                         \
+    "Reads the server's options, makes the keyspace of store.keyspace with the copies that "       \
+    "store.replication says, and the tables in it; or brings those that are there to the "         \
+    "version that this program knows. With --look it only says which version is there. Run "       \
+    "it once, from one place, before servers of a new version start. It changes nothing when "     \
+    "all is there."
+#define PROSE_ORIGIN_CHECK                                                                         \
+    "Reads the server's options and asks the origin of DOMAIN, or of each domain that has "        \
+    "one: for the rules of its titles, for a render, whether a revision belongs to its page, "     \
+    "and for a transform. Says what is wrong; needs no running server."
+
 #endif

@@ -189,24 +189,28 @@ const struct cli_verb cli_verbs[] = {
     { .name = "origin check",
       .usage = "[DOMAIN]",
       .summary = "ask the configured origins what a server would ask",
-      .prose = "Reads the server's options and asks the origin of DOMAIN, or of each domain that "
-               "has one: for the "
-               "rules of its titles, for a render, whether a revision belongs to its page, and for "
-               "a transform. Says "
-               "what is wrong; needs no running server.",
+      .prose = PROSE_ORIGIN_CHECK,
       .options = origin_check_options,
       .operands_max = 1,
       .run = verb_origin_check },
     { .name = "store schema",
       .usage = "",
       .summary = "make or renew the tables of a store on Cassandra",
-      .prose = "Reads the server's options, makes the keyspace of store.keyspace with the copies "
-               "that store.replication says, and the tables in it; or brings those that are there "
-               "to the version that this program knows. With --look it only says which version "
-               "is there. Run it once, from one place, before servers of a new version start. It "
-               "changes nothing when all is there.",
+      .prose = PROSE_STORE_SCHEMA,
       .options = store_schema_options,
       .run = verb_store_schema },
+    { .name = "policy show",
+      .usage = "",
+      .summary = "show the policies that servers on one Cassandra share",
+      .prose = PROSE_POLICY_SHOW,
+      .options = policy_show_options,
+      .run = verb_policy_show },
+    { .name = "policy apply",
+      .usage = "",
+      .summary = "write the policies of the options for all servers",
+      .prose = PROSE_POLICY_APPLY,
+      .options = policy_apply_options,
+      .run = verb_policy_apply },
     { .name = "options",
       .usage = "",
       .summary = "list the options of the server",

@@ -50,6 +50,8 @@ enum cli_exit verb_man(struct cli_call *call);
 enum cli_exit verb_migrate(struct cli_call *call);
 enum cli_exit verb_options(struct cli_call *call);
 enum cli_exit verb_origin_check(struct cli_call *call);
+enum cli_exit verb_policy_apply(struct cli_call *call);
+enum cli_exit verb_policy_show(struct cli_call *call);
 enum cli_exit verb_prewarm(struct cli_call *call);
 enum cli_exit verb_put(struct cli_call *call);
 enum cli_exit verb_queue_add(struct cli_call *call);

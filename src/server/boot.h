@@ -41,6 +41,8 @@ void server_unboot(struct server *s);
 MUST_CHECK err server_open_store(struct server *s, enum server_exit *status, struct err_note *note);
 /* What the store knows of domains, as origins_recall: at once, or once the store is open. */
 void server_recall(struct server *s);
+/* Users, keys and roles that servers share; NULL: they are in the data directory. */
+struct row_store *server_shared_keys(struct server *s);
 /* Runs the loop until the client has stopped: all of it works on what was half built. Nobody asks
  * it any more. */
 void server_close_store(struct server *s);

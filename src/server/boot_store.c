@@ -8,7 +8,9 @@
  * that lacks replicas lets nobody in, too). */
 #include "server/boot.h"
 
+#include "auth/auth.h"
 #include "base/log.h"
+#include "cassandra/rows.h"
 #include "cassandra/store.h"
 #include "cql/cql.h"
 #include "loop/entropy.h"
@@ -21,12 +23,16 @@
 
 #include <stdlib.h>
 
-enum { OPENING_POLL_MS = 5 };
+enum { OPENING_POLL_MS = 5, BEGIN_PERIOD_MS = 1000 };
 
 struct server_cassandra {
     struct server *server;
     struct cluster cluster;
     struct cassandra_store *store;
+    struct cassandra_rows *keys; /* users, keys and roles */
+    struct loop_job begin;       /* of the authority, which writes what they lack */
+    bool beginning, begun;
+    mono begin_at;
     struct cluster_figures *figures;
     struct loop_timer *tick, *opening;
     mono deadline; /* of the start */
@@ -49,11 +55,13 @@ static err store_new(struct server_cassandra *k, struct err_note *note)
         buckets[count++] = origins_stash_opts(c);
     const struct cassandra_store_opts o = {
         .client = k->cluster.client,
+        .loop = s->app.loop,
         .clock = s->app.clock,
         .log = s->app.log,
         .pool = loop_pool(s->app.loop),
         .keyspace = c->cassandra.keyspace,
         .random = entropy_u64(),
+        .entropy = entropy_bytes,
         .max_skew_ns = c->cassandra.max_skew_ns,
         .write_timeout_ns = c->write_timeout_ms * NS_PER_MS,
         .making_ns = c->flight.make_timeout_ms * NS_PER_MS,
@@ -65,7 +73,47 @@ static err store_new(struct server_cassandra *k, struct err_note *note)
     };
     struct err_note why;
     k->store = cassandra_store_new(&o, &why);
-    return k->store != NULL ? ERR_OK : err_bad(note, "store.kind: cassandra: %s", why.text);
+    if (k->store == NULL)
+        return err_bad(note, "store.kind: cassandra: %s", why.text);
+    k->keys = cassandra_rows_new(
+        &(struct cassandra_rows_opts){ .catalog = cassandra_store_catalog(k->store),
+                                       .clock = s->app.clock,
+                                       .log = s->app.log,
+                                       .scope = CASSANDRA_ROWS_AUTH });
+    return ERR_OK;
+}
+
+/* ---- the authority ---- */
+
+static void begin_run(struct loop_job *j)
+{
+    struct server_cassandra *k = CONTAINER_OF(j, struct server_cassandra, begin);
+    struct err_note note; /* the rows have logged why */
+    k->begun = auth_begin(k->server->app.auth, &note) == ERR_OK;
+}
+
+static void begin_done(struct loop_job *j, bool canceled)
+{
+    struct server_cassandra *k = CONTAINER_OF(j, struct server_cassandra, begin);
+    (void)canceled; /* then it has not begun */
+    k->beginning = false;
+    k->begin_at = mono_add_ms(clock_mono(k->server->app.clock), BEGIN_PERIOD_MS);
+}
+
+/* Once, as soon as the store is open: with the cluster away it waits. */
+static void begin_look(struct server_cassandra *k)
+{
+    bool due = k->begin_at.ns <= clock_mono(k->server->app.clock).ns;
+    if (k->server->app.auth == NULL || k->begun || k->beginning || !due ||
+        !cassandra_store_ready(k->store))
+        return;
+    k->beginning = true;
+    loop_job_start(k->server->app.loop, &k->begin);
+}
+
+struct row_store *server_shared_keys(struct server *s)
+{
+    return s->cassandra == NULL ? NULL : cassandra_rows_store(s->cassandra->keys);
 }
 
 static void recall_run(struct loop_job *j)
@@ -112,6 +160,7 @@ static void tick_fired(void *ctx)
 {
     struct server_cassandra *k = ctx;
     cassandra_store_tick(k->store);
+    begin_look(k);
     cluster_figures_set(k->figures, k->cluster.client, k->store);
     recall_begin(k);
 }
@@ -167,6 +216,7 @@ err server_open_store(struct server *s, enum server_exit *status, struct err_not
     struct server_cassandra *k = calloc(1, sizeof *k);
     INVARIANT(k != NULL);
     k->server = s;
+    k->begin = (struct loop_job){ .run = begin_run, .done = begin_done };
     s->cassandra = k;
     const struct cluster_opts o = { .config = &s->config->cassandra,
                                     .loop = s->app.loop,
@@ -185,12 +235,22 @@ err server_open_store(struct server *s, enum server_exit *status, struct err_not
 
 /* ---- closing ---- */
 
+static void keys_stopped(void *ctx)
+{
+    const struct server_cassandra *k = ctx;
+    loop_stop(k->server->app.loop);
+}
+
 void server_close_store(struct server *s)
 {
     struct server_cassandra *k = s->cassandra;
     if (k == NULL)
         return;
     loop_timer_free(&k->tick);
+    if (k->keys != NULL) { /* changes that wait for the loop end first */
+        cassandra_rows_stop(k->keys, keys_stopped, k);
+        loop_run(s->app.loop);
+    }
     if (k->store != NULL)
         cassandra_store_close(k->store);
     cluster_close(&k->cluster);
@@ -201,6 +261,7 @@ void server_free_store(struct server *s)
     struct server_cassandra *k = s->cassandra;
     if (k == NULL)
         return;
+    cassandra_rows_free(&k->keys);
     cassandra_store_free(&k->store);
     cluster_figures_free(&k->figures);
     free(k);

@@ -25,6 +25,13 @@ def schema(binary, cluster, space, *words):
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
 
 
+def policy(binary, cluster, space, verb, *more, words=()):
+    """`palimpsest policy VERB` with these options; returns what subprocess.run does."""
+    return subprocess.run([binary, 'policy', verb, *options(cluster, space, *more), *words],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
 def applied(binary, space):
     """A node, and a new keyspace of that name on it, with its tables."""
     cluster = rig.node()
@@ -35,7 +42,9 @@ def applied(binary, space):
 
 
 def serve(binary, cluster, space, *more, **rest):
-    """One server on it."""
+    """One server on it, whose policies are applied first."""
+    done = policy(binary, cluster, space, 'apply', *more)
+    rig.eq(done.returncode, 0, done.stderr)
     return Server(binary, '--domain', DOMAIN, *options(cluster, space, *SOON, *more), **rest)
 
 

@@ -215,15 +215,15 @@ static void a_store_takes_them_before_their_instant(void **state)
     struct cassandra_pages *p = pages_of(b, 1);
     const struct page_bucket *of = cassandra_pages_bucket(p, STR("page"));
     hand.store_ns = 2000 * NS_PER_S;
-    assert_int_equal(cassandra_pages_policy(of)->grace_ttl_ns, 5 * DAY);
+    assert_int_equal(cassandra_pages_bucket_policy(of)->grace_ttl_ns, 5 * DAY);
     struct catalog_rows *r = policies_load();
     assert_int_equal(cassandra_pages_plan(p, r, &note), ERR_OK);
-    const struct page_policy *then = cassandra_pages_policy(of);
+    const struct page_policy *then = cassandra_pages_bucket_policy(of);
     assert_int_equal(then->grace_ttl_ns, DAY);
     hand.store_ns = 2060 * NS_PER_S;
-    assert_int_equal(cassandra_pages_policy(of)->grace_ttl_ns, 2 * DAY);
+    assert_int_equal(cassandra_pages_bucket_policy(of)->grace_ttl_ns, 2 * DAY);
     hand.store_ns = 3000 * NS_PER_S;
-    assert_int_equal(cassandra_pages_policy(of)->grace_ttl_ns, DAY);
+    assert_int_equal(cassandra_pages_bucket_policy(of)->grace_ttl_ns, DAY);
     assert_int_equal(then->grace_ttl_ns, DAY); /* what was given lives on */
     catalog_rows_drop(&r);
     cassandra_pages_free(&p);
