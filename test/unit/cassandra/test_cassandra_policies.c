@@ -229,6 +229,86 @@ static void a_store_takes_them_before_their_instant(void **state)
     cassandra_pages_free(&p);
 }
 
+static void put_at(struct cassandra_pages *p, uint64_t rev, int64_t now_s)
+{
+    struct arena a;
+    arena_init(&a, 16 << 20);
+    hand.store_ns = now_s * NS_PER_S;
+    uint32_t domain = 0;
+    assert_int_equal(cassandra_pages_domain(p, STR("wiki"), &domain), ERR_OK);
+    struct page_put q = { .call = real_call(),
+                          .bucket = cassandra_pages_bucket(p, STR("kept")),
+                          .domain = domain,
+                          .title = STR("T"),
+                          .rev = rev,
+                          .arena = &a,
+                          .contents_count = 1 };
+    q.contents[0].name = STR("html");
+    q.contents[0].raw = STR("<p>");
+    store_call_then(cassandra_pages_put(p, &q), &q.call);
+    real_wait("a put");
+    if (q.call.why != ERR_OK)
+        fail_msg("%s: %s", err_name(q.call.why), q.note.text);
+    arena_fini(&a);
+}
+
+static err rev_find(struct cassandra_pages *p, uint64_t rev)
+{
+    struct arena a;
+    uint32_t domain = 0;
+    arena_init(&a, 1 << 20);
+    assert_int_equal(cassandra_pages_domain(p, STR("wiki"), &domain), ERR_OK);
+    struct page_read r = { .call = real_call(),
+                           .bucket = cassandra_pages_bucket(p, STR("kept")),
+                           .which = { .domain = domain,
+                                      .title = STR("T"),
+                                      .select = SELECT_REV,
+                                      .name = { .rev = rev } },
+                           .arena = &a };
+    store_call_then(cassandra_pages_read(p, &r), &r.call);
+    real_wait("a read");
+    arena_fini(&a);
+    return r.call.why;
+}
+
+/* Superseded at 1001 and kept for 100 s; from 1062 on for 1000 s. */
+static void what_was_put_before_is_kept_as_the_new_one_says(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct err_note note;
+    struct policies_apply p;
+    struct page_bucket_opts b = bucket("kept", 100 * NS_PER_S);
+    arena_init(&a, 16 << 20);
+    assert_int_equal(apply(&b, 1, 900, false, &p, &a), ERR_OK);
+    struct cassandra_pages *knows = pages_of(&b, 1), *does_not = pages_of(&b, 1);
+    put_at(knows, 1, 1000);
+    put_at(knows, 2, 1001);
+    b.policy.grace_ttl_ns = 1000 * NS_PER_S;
+    assert_int_equal(apply(&b, 1, 1002, false, &p, &a), ERR_OK);
+    assert_int_equal(p.applied[0].now.at.ns, 1062 * NS_PER_S);
+    struct catalog_rows *r = policies_load();
+    assert_int_equal(cassandra_pages_plan(knows, r, &note), ERR_OK);
+    static const struct {
+        int64_t now_s;
+        err knows, does_not;
+    } steps[] = { { 1061, ERR_OK, ERR_OK },
+                  { 1100, ERR_OK, ERR_OK },
+                  { 1102, ERR_OK, ERR_GONE },
+                  { 2000, ERR_OK, ERR_GONE },
+                  { 2002, ERR_GONE, ERR_GONE } };
+    for (unsigned i = 0; i < COUNT_OF(steps); i++) {
+        hand.store_ns = steps[i].now_s * NS_PER_S;
+        assert_int_equal(rev_find(knows, 1), steps[i].knows);
+        assert_int_equal(rev_find(does_not, 1), steps[i].does_not);
+        assert_int_equal(rev_find(knows, 2), ERR_OK);
+    }
+    catalog_rows_drop(&r);
+    cassandra_pages_free(&knows);
+    cassandra_pages_free(&does_not);
+    arena_fini(&a);
+}
+
 static void cell_put(const char *key, size_t key_n, str value)
 {
     const struct catalog_put put = { .key = { key, key_n }, .value = value };
@@ -357,6 +437,7 @@ int main(void)
         cmocka_unit_test(the_first_is_from_the_beginning_and_the_next_a_minute_ahead),
         cmocka_unit_test(of_two_who_apply_both_are_in_order),
         cmocka_unit_test(a_store_takes_them_before_their_instant),
+        cmocka_unit_test(what_was_put_before_is_kept_as_the_new_one_says),
         cmocka_unit_test(who_does_not_know_the_policies_answers_nothing),
         cmocka_unit_test(what_pins_cannot_rest_on_is_refused),
     };
