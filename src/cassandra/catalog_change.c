@@ -7,6 +7,7 @@
  *                                      back, so it can happen no more
  *          not there, answer lost:     SEND again, the same with the same id, while there is time
  *          no answer:                  LOOK again, while there is time
+ *     |--not sent in time, as with a PREPARE that is lost--> SEND again, while there is time
  * Before it looks or sends again after an error it waits a little. All of it runs on the loop; the
  * end is posted to the call's home.
  * A server that says "not applied" may have applied a try before, or even this one: a proposal that
@@ -180,6 +181,9 @@ static void sent(struct cql_request *q)
     bool done = false;
     c->why = q->out.why;
     bool lost = c->why != ERR_OK && q->out.unknown;
+    /* It was not sent in time, or no node was there for a moment: so it has not happened. */
+    bool passes =
+        c->why == ERR_TIMEOUT || c->why == ERR_IO || (c->why == ERR_UNAVAILABLE && q->out.code < 0);
     if (c->why != ERR_OK)
         c->change->note = q->out.note;
     else
@@ -199,7 +203,10 @@ static void sent(struct cql_request *q)
     }
     if (c->why == ERR_OK)
         c->change->unknown = false;
-    change_end(c, c->why);
+    if (passes && has_time(c, c->why))
+        change_pause(c, change_send);
+    else
+        change_end(c, c->why);
 }
 
 static void looked(struct cql_request *q)

@@ -8,6 +8,7 @@ import time
 from rig import check, eq, main, scene, wait_until
 
 from harness import Server
+from proxy import Proxy
 from served import DOMAIN, PAGE, SOON, applied, fails, options, policy, serve
 
 INTERNAL = 'auth=internal'
@@ -139,6 +140,34 @@ def the_first_key_needs_no_server(binary):
         wait_until(lambda: status(a, made['key']) == 404, 'the server knows it')
         token('rm', made['id'])
         wait_until(lambda: status(a, made['key']) == 401, 'it is gone', timeout=AUTH_TTL)
+
+
+@scene
+def a_policy_whose_answer_is_lost_is_written_once(binary):
+    cluster = applied(binary, 'lost')
+    with Proxy(cluster.address(1), cluster.port) as proxy:
+        point = f'{proxy.host}:{proxy.port}'
+        request = {'answer': False, 'opcode': 'BATCH'}
+        prepare = {'text': 'SET gen ='}
+        answer = {**prepare, 'after': 1}        # the first one is that of its PREPARE
+        for n, lose in enumerate((
+                lambda: proxy.swallow(**answer), lambda: proxy.swallow(**request),
+                lambda: proxy.cut_at(**answer), lambda: proxy.cut_at(**request),
+                lambda: proxy.swallow(**prepare),
+                lambda: proxy.error('WRITE_TIMEOUT', executed=True, fields={
+                    'consistency': 'SERIAL', 'write_type': 'CAS'}, **answer)), 1):
+            rule = lose()
+            done = subprocess.run(
+                [binary, 'policy', 'apply', '--json',
+                 *options(cluster, 'lost', f'page.grace_ttl={n}d', points=point)],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+            eq(done.returncode, 0, done.stderr)
+            eq(rule.hits, 1)
+            shown = policy(binary, cluster, 'lost', 'show', f'page.grace_ttl={n}d',
+                           words=('--json',))
+            eq(shown.returncode, 0, shown.stderr)
+            eq([json.loads(line)['number'] for line in shown.stdout.splitlines()],
+               list(range(1, n + 1)))
 
 
 main()
