@@ -29,7 +29,7 @@ sys.path[:0] = [str(ROOT / 'test/cassandra'), str(ROOT / 'tools/cassandra')]
 sys.dont_write_bytecode = True
 from cluster import Cluster         # noqa: E402  pylint: disable=wrong-import-position
 from jars import CassandraError     # noqa: E402  pylint: disable=wrong-import-position
-from proxy import Proxies           # noqa: E402  pylint: disable=wrong-import-position
+from proxy import Proxy           # noqa: E402  pylint: disable=wrong-import-position
 
 DRAWN = ('app_ttl', 'two_table', 'two_table_latest_hash', 'per_query_b_on_update', 'ours')   # at each probability
 AT_ONE = ('app_ttl_apart', 'app_ttl_sampled', 'per_query_a_through', 'per_query_a_on_read', 'per_query_a_on_update',
@@ -37,8 +37,8 @@ AT_ONE = ('app_ttl_apart', 'app_ttl_sampled', 'per_query_a_through', 'per_query_
           'per_query_b_on_update_dated')
 PROBABILITIES = (1, 0.1, 0.01)
 # How often the corner case hits: many who look up old revisions, of titles that are edited often, and nobody else.
-CORNER = ('app_ttl', 'two_table_latest_hash', 'ours')
 CORNER_PROBABILITIES = (1, 0.3, 0.1, 0.03, 0.01)
+CORNER = {'app_ttl': CORNER_PROBABILITIES, 'two_table_latest_hash': CORNER_PROBABILITIES, 'ours': (1, 0.1)}
 CORNER_TRACE = {'creations': 1000, 'titles': 10, 'days': 30, 'looks': 0, 'olds': 2}
 NAMES = {
     'app_ttl': 'app_ttl', 'app_ttl_apart': 'app_ttl, contents apart', 'app_ttl_sampled': 'app_ttl, index sampled',
@@ -113,10 +113,9 @@ class Bench:
     def counted(self, variant, p):
         """A case through the proxy, with what the proxy saw and what lies on disk then."""
         keyspace = self.keyspace()
-        with Proxies(self.cluster) as proxies:
-            proxy = proxies[1]
+        with Proxy(self.cluster.address(1), self.cluster.port) as proxy:
             seen = self.run(f'{proxy.host}:{proxy.port}', keyspace, variant, p=p, count=1, **self.options())
-            counts = proxies.counts()
+            counts = proxy.counts()
         statements = counts['statements']
         looks = sum(count for text, count in statements.items() if 'COUNT(*)' in text)
         wire = counts['requests']['EXECUTE'] + counts['requests']['BATCH'] - looks
@@ -194,6 +193,9 @@ def print_corner(cases):
     for variant in CORNER:
         cells = []
         for p in CORNER_PROBABILITIES:
+            if (variant, p) not in cases:
+                cells.append('')
+                continue
             one = cases[variant, p]['corner']
             share = f' ({100 * one["missing"] / one["asked"]:.1f} %)' if one['asked'] else ''
             cells.append(f'{one["missing"]} of {one["asked"]}{share}')
@@ -264,7 +266,7 @@ def measure(bench):
     print_faults(cases)
     if args.rest:
         print_corner({(variant, p): kept.get('corner', variant, p, bench.cornered)
-                      for variant in CORNER for p in CORNER_PROBABILITIES})
+                      for variant, drawn in CORNER.items() for p in drawn})
         print_timelines(kept.get('timelines', 'app_ttl', 1, lambda *_: {'variant': 'app_ttl', 'p': 1, **bench.timelines()}))
 
 

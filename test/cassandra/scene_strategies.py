@@ -7,7 +7,7 @@ import subprocess
 import rig
 from rig import check, eq, keyspace, main, node, scene
 
-from proxy import Proxies
+from proxy import Proxy
 
 TIMEOUT = 120
 TITLES = 2
@@ -19,8 +19,7 @@ OPS = ('put', 'cull', 'keep', 'read_latest', 'read_named')
 def run(binary, variant, *options):
     """What the program says of its run."""
     cluster = node()
-    with Proxies(cluster) as proxies:
-        proxy = proxies[1]
+    with Proxy(cluster.address(1), cluster.port) as proxy:
         done = subprocess.run(
             [rig.built(binary, 'bench/cql_strategies'), f'{proxy.host}:{proxy.port}', 'dc1',
              keyspace(cluster, 'strategies'), variant, *TRACE, *options],
