@@ -105,12 +105,12 @@ def what_is_refused_differs_or_is_lost_is_told(binary):
 
 @scene
 def what_is_killed_goes_on_and_loses_nothing(binary):
-    count = 700
+    count, long = 300, 250      # of one title more than a page of its history
     with Server(binary) as source, Server(binary) as target:
         client, migrate = client_of(binary, source, target)
         for number in range(count):
             put(source, f'T{number:04}', 1, number, html='<p>' + 'x' * 3000)
-        for number in range(500):
+        for number in range(long):
             put(source, 'Long', 1 + number // 2, number)
         state = client.folder / 'state.json'
         for number in (signal.SIGKILL, signal.SIGTERM):
@@ -129,8 +129,8 @@ def what_is_killed_goes_on_and_loses_nothing(binary):
         eq(state.read_text(), '')
         again, = client.json(*migrate, '--verify')
         eq((again['renders'], again['stored'], again['already'], again['verified']['equal']),
-           (count + 500, 0, count + 500, count + 500), again)
-        eq(target.request('GET', path('html', 'Long')).body, b'<p>Long 250 499')
+           (count + long, 0, count + long, count + long), again)
+        eq(target.request('GET', path('html', 'Long')).body, b'<p>Long 125 249')
 
 
 @scene
