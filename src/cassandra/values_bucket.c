@@ -3,7 +3,8 @@
  *
  * Each bucket is a cell of the catalog, in a scope of its domain. What is remembered is as old as
  * the moment before it was asked for. A change or a drop is answered VALUES_FRESH_MS after it was
- * decided, so that nobody goes by the old one any more when its caller hears of it. */
+ * decided, so that nobody goes by the old one any more when its caller hears of it. The cell of one
+ * that was dropped stays, and is empty: who makes the bucket anew meanwhile waits as long. */
 #include "cassandra/values_impl.h"
 
 #include "codec/json.h"
@@ -129,11 +130,13 @@ void values_find_fini(struct values_find *f)
 static err find_take(struct values_find *f)
 {
     const struct catalog_cell *cell = catalog_rows_find(f->rows, f->load.key);
-    if (cell == NULL) {
+    if (cell != NULL)
+        f->version = cell->version;
+    f->dropped = cell != NULL && cell->value.n == 0;
+    if (cell == NULL || f->dropped) {
         err_note_set(&f->note, "there is no table %.*s", STR_ARG(f->table));
         return ERR_NOT_FOUND;
     }
-    f->version = cell->version;
     return bucket_unpack(cell->value, &f->bucket, &f->text) ? ERR_OK : ERR_CORRUPT;
 }
 
@@ -289,7 +292,7 @@ static void change_decided(struct store_call *call)
     }
     c->change->created = !c->was_there;
     c->change->changed = true;
-    if (c->was_there)
+    if (c->was_there || c->find.dropped)
         loop_post(c->values->opts.loop, change_wait, c);
     else
         change_end(c, ERR_OK);
@@ -297,7 +300,7 @@ static void change_decided(struct store_call *call)
 
 static void change_decide(struct change *c)
 {
-    c->before = c->was_there ? c->find.version : (struct catalog_id){ .bytes = { 0 } };
+    c->before = c->find.version; /* none, where there was never one */
     c->put.key = c->find.load.key;
     c->put.if_version = &c->before;
     c->decide = (struct catalog_change){ .call = { .home = c->change->call.home,
@@ -396,7 +399,7 @@ static void change_found(struct store_call *call)
     } else if (c->change->action == SCHEMA_CREATE) {
         change_create(c);
     } else {
-        c->put.value = STR_NONE;
+        c->put.value = STR("");
         change_decide(c);
     }
 }

@@ -117,8 +117,9 @@ struct values_find {
     str domain_name; /* else out */
     /* out */
     struct values_bucket bucket;
-    str text; /* of the schema; fresh only; until values_find_fini */
-    struct catalog_id version;
+    str text;                  /* of the schema; fresh only; until values_find_fini */
+    struct catalog_id version; /* of its cell */
+    bool dropped;              /* it was there once */
     struct err_note note;
     /* its own */
     struct values *values;

@@ -10,10 +10,12 @@
  * there. */
 #include "cassandra/values_update.h"
 
+#include "loop/loop.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_AT_FIRST = 32, KEY_BYTES_MAX = 4096, WORK_BYTES_MAX = 96 << 20 };
+enum { PAUSE_MS = 50, ROWS_AT_FIRST = 32, KEY_BYTES_MAX = 4096, WORK_BYTES_MAX = 96 << 20 };
 
 void values_update_end(struct values_update *u, err why)
 {
@@ -176,6 +178,28 @@ static bool tried_before(struct values_update *u)
     return true;
 }
 
+/* ---- a look that fails is made again while there is time: a write may have happened ---- */
+
+static void pause_over(void *ctx)
+{
+    struct values_update *u = ctx;
+    loop_timer_free(&u->timer);
+    update_load(u, true);
+}
+
+static void pause_begin(void *ctx)
+{
+    struct values_update *u = ctx;
+    u->timer = loop_timer_new(u->values->opts.loop, pause_over, u);
+    loop_timer_start(u->timer, PAUSE_MS, 0);
+}
+
+static bool pause_fits(const struct values_update *u, err why)
+{
+    mono after = mono_add_ms(clock_mono(u->values->opts.clock), PAUSE_MS);
+    return u->serial && u->wanted.n > 0 && why != ERR_SHUTDOWN && after.ns < u->deadline.ns;
+}
+
 static void load_done(struct cql_request *q)
 {
     struct values_update *u = CONTAINER_OF(q, struct values_update, ask.request);
@@ -187,6 +211,10 @@ static void load_done(struct cql_request *q)
     struct arena *a = &u->work;
     bool more = values_ask_more(&u->ask, a, &e);
     cql_outcome_fini(&q->out);
+    if (e != ERR_OK && pause_fits(u, e)) {
+        loop_post(u->values->opts.loop, pause_begin, u);
+        return;
+    }
     if (e != ERR_OK) {
         values_update_fail(u, e, &note);
         return;

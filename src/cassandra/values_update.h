@@ -20,7 +20,8 @@ struct values_update {
     struct arena work; /* of one try */
     mono deadline;
     unsigned tries;
-    bool serial; /* this try reads so */
+    struct loop_timer *timer; /* of a pause */
+    bool serial;              /* this try reads so */
     /* what the write names */
     bool has_rev, has_tid;
     struct values_row target; /* rev and tid */

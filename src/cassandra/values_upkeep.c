@@ -16,7 +16,7 @@ enum {
     KEYS_OF_STEP = 32,
     ROWS_MAX = 20000, /* of one key, looked at */
     PARTS_OF_STEP = 48,
-    SWEEP_PERIOD_S = 3600,
+    SWEEP_PERIOD_S = 86400, /* each reads all shards of all buckets */
     WORK_BYTES_MAX = 16 << 20,
 };
 

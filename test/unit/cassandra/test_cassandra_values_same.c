@@ -284,7 +284,7 @@ static void random_requests_have_the_same_answers(void **state)
         else if (what < 18)
             do_list();
         else if (any(12) == 0)
-            sides_advance(2 * 3600 * NS_PER_S);
+            sides_advance(26 * 3600 * NS_PER_S);
         else
             sides_advance((int64_t)any(3000) * NS_PER_MS);
         if (any(60) == 0)
