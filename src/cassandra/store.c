@@ -13,6 +13,7 @@
 #include "cassandra/policies.h"
 #include "cassandra/schema.h"
 #include "cassandra/skew.h"
+#include "cassandra/values.h"
 #include "cql/cql.h"
 #include "loop/loop.h"
 
@@ -86,6 +87,7 @@ static void open_numbered(void *ctx, err why, uint32_t number, const struct err_
     }
     s->number = number;
     cassandra_pages_number(s->pages, number);
+    values_number(s->values, number);
     const struct skew_opts o = { .client = s->opts.client,
                                  .clock = s->opts.clock,
                                  .deadline = in_ms(s, OPEN_WAIT_MS) };
@@ -287,6 +289,7 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
     s->magic = CASSANDRA_STORE_MAGIC;
     s->opts = *o;
     s->store.ops = &cassandra_store_ops;
+    s->tables.ops = &cassandra_tables_ops;
     s->open_at = mono_add_ms(clock_mono(o->clock), OPEN_PERIOD_MS);
     s->titles = titles_new(o->client, o->keyspace, o->clock, note);
     const struct cassandra_pages_opts pages = { .titles = s->titles,
@@ -309,7 +312,9 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
                                           .entropy = o->entropy };
     if (s->pages != NULL)
         s->catalog = catalog_new(&catalog, note);
-    if (s->catalog == NULL) {
+    if (s->catalog != NULL)
+        s->values = cassandra_store_values(s, note);
+    if (s->values == NULL) {
         cassandra_store_free(&s);
         return NULL;
     }
@@ -326,6 +331,7 @@ void cassandra_store_free(struct cassandra_store **sp)
     if (s == NULL)
         return;
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    values_free(&s->values);
     cassandra_pages_free(&s->pages);
     catalog_watch_free(&s->policies);
     catalog_free(&s->catalog);

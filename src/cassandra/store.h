@@ -15,11 +15,13 @@
 #define CASSANDRA_STORE_H
 
 #include "store/page_store.h"
+#include "store/table_store.h"
 
 enum { CASSANDRA_STORE_TICK_MS = 200, CASSANDRA_STORE_OPEN_MS = 30000 };
 
 struct cql;
 struct log;
+struct loop;
 struct cassandra_store;
 struct cassandra_store_opts {
     struct cql *client; /* outlives it */
@@ -45,6 +47,8 @@ void cassandra_store_free(struct cassandra_store **sp);
 struct page_store *cassandra_store_pages(struct cassandra_store *s);
 struct catalog;
 struct catalog *cassandra_store_catalog(struct cassandra_store *s);
+/* Buckets of values alone (values.h). Open as the pages are. */
+struct table_store *cassandra_store_tables(struct cassandra_store *s);
 
 /* Goes on with what is due. Each CASSANDRA_STORE_TICK_MS. */
 void cassandra_store_tick(struct cassandra_store *s);

@@ -18,6 +18,8 @@ struct cassandra_store {
     struct catalog *catalog;
     struct catalog_watch *policies; /* NULL: they were not read yet */
     struct catalog_load load;       /* of them, while it opens */
+    struct table_store tables;
+    struct values *values;
     atomic_int state;
     atomic_uint starting; /* requests that are being started at this moment */
     atomic_bool ready, skewed;
@@ -34,6 +36,10 @@ struct cassandra_store {
 #define CASSANDRA_STORE_MAGIC 0xca555707u
 
 extern const struct page_store_ops cassandra_store_ops;
+
+/* store_tables.c */
+extern const struct table_store_ops cassandra_tables_ops;
+struct values *cassandra_store_values(struct cassandra_store *c, struct err_note *note);
 
 /* Each request passes a gate: it is counted while it is being started, and looks then whether the
  * store is open. So who closes the store knows when the last one has begun. ERR_OK:

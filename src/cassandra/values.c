@@ -158,6 +158,12 @@ struct table_store *values_store(struct values *v)
     return &v->store;
 }
 
+void values_number(struct values *v, uint32_t srv)
+{
+    MAGIC_CHECK(v, VALUES_MAGIC);
+    v->opts.srv = srv;
+}
+
 struct values *values_new(const struct values_opts *o, struct err_note *note)
 {
     if (!titles_keyspace_is_fine(o->keyspace, note))

@@ -55,5 +55,7 @@ struct values_opts {
 struct values *values_new(const struct values_opts *o, struct err_note *note);
 void values_free(struct values **vp); /* no request is under way */
 struct table_store *values_store(struct values *v);
+/* srv, for whom it is not known before; before any request. */
+void values_number(struct values *v, uint32_t srv);
 
 #endif

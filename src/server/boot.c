@@ -132,7 +132,9 @@ static err open_tables(struct server *s, enum server_exit *status, struct err_no
 {
     err why = tables_new(s->app.engine, s->app.clock, &s->tables, note);
     if (why == ERR_OK) {
-        s->app.tables = tables_store(s->tables);
+        s->app.tables = server_shared_tables(s);
+        if (s->app.tables == NULL)
+            s->app.tables = tables_store(s->tables);
         tables_read_on(s->tables, loop_pool(s->app.loop));
     }
     *status = server_exit_of(why);
@@ -321,12 +323,11 @@ static void check_permissions(const struct http_route *table)
             check_failed(table->pattern, 0, "a route asks for a permission nobody can have");
 }
 
-/* Of a store that servers share: tables, values and events would be those of one server. */
+/* Of a store that servers share: tables and events would be those of one server. */
 static bool routes_wanted(const struct server *s, const struct http_route *table)
 {
-    const struct http_route *const local[] = { app_table_routes,  app_value_routes,
-                                               app_stream_routes, app_rule_routes,
-                                               app_item_routes,   app_timeline_routes };
+    const struct http_route *const local[] = { app_table_routes, app_stream_routes, app_rule_routes,
+                                               app_item_routes, app_timeline_routes };
     bool wanted = table != app_hook_routes || s->config->test_hooks;
     for (size_t i = 0; i < COUNT_OF(local); i++)
         wanted = wanted && (s->config->pages == PAGES_EMBEDDED || table != local[i]);

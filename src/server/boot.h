@@ -39,6 +39,7 @@ void server_unboot(struct server *s);
 /* boot_store.c: the page store of store.kind cassandra, which becomes app.page.store. Runs the loop
  * until it is open, or for store.start_timeout. */
 MUST_CHECK err server_open_store(struct server *s, enum server_exit *status, struct err_note *note);
+struct table_store *server_shared_tables(struct server *s); /* NULL: store.kind embedded */
 /* What the store knows of domains, as origins_recall: at once, or once the store is open. */
 void server_recall(struct server *s);
 /* Users, keys and roles that servers share; NULL: they are in the data directory. */

@@ -233,6 +233,11 @@ err server_open_store(struct server *s, enum server_exit *status, struct err_not
     return e;
 }
 
+struct table_store *server_shared_tables(struct server *s)
+{
+    return s->cassandra == NULL ? NULL : cassandra_store_tables(s->cassandra->store);
+}
+
 /* ---- closing ---- */
 
 static void keys_stopped(void *ctx)

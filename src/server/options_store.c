@@ -104,12 +104,6 @@ static err refuse_local(struct options *o, struct err_note *note)
         return fail_store(o, "change.streams", note,
                           "are not there yet with store.kind cassandra: the event log is of one "
                           "server");
-    if (c->values_count > 0) {
-        struct err_note name;
-        err_note_set(&name, "buckets.%s.kind", c->values[0].page.name);
-        return option_fail(option_from(o, "store.kind"), str_of(name.text), note,
-                           "buckets of values are not there yet with store.kind cassandra");
-    }
     return ERR_OK;
 }
 

@@ -190,8 +190,8 @@ const struct option option_rows[] = {
     { "store.free_bytes_min", NULL, OPTION_SIZE, MI, TI, .initial = "64M",
       .prose = "Puts are refused when the disk has less than this left", AT(free_bytes_min) },
     { "store.kind", NULL, OPTION_CHOICE, .choices = pages, .initial = "embedded",
-      .prose = "Where pages are kept: in the data directory, or in a cluster of Cassandra that "
-               "servers share",
+      .prose = "Where pages and buckets of values are kept: in the data directory, or in a cluster "
+               "of Cassandra that servers share",
       AT(pages) },
     { "store.contact_points", NULL, OPTION_TEXT, .initial = "",
       .prose = "Nodes of the cluster that are asked first, HOST or HOST:PORT",

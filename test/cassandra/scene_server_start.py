@@ -42,7 +42,6 @@ def what_servers_cannot_share_is_refused_by_name(binary):
     for option, why in (
             ('store.local_dc=', 'store.local_dc'), ('store.contact_points=', 'store.contact_points'),
             ('change.streams=palimpsest.render', 'change.streams'),
-            ('buckets.k.kind=key_value', 'buckets.k.kind'),
             ('page.policy=latest_hash', 'bucket page'), ('page.grace_ttl=1s', 'bucket page'),
             ('store.keyspace=Wrong-Name', 'keyspace'), ('store.replication=dc1', 'store.replication'),
             ('store.auth.user=u', 'store.auth.password_file'),
@@ -57,8 +56,7 @@ def what_servers_cannot_share_is_refused_by_name(binary):
 def routes_of_one_server_are_not_there(binary):
     cluster = applied(binary, 'routes')
     with serve(binary, cluster, 'routes') as server:
-        for method, path in (('GET', f'/{DOMAIN}/v1/key_value/b/k'), ('GET', f'/{DOMAIN}/v1/table'),
-                             ('GET', '/v1/stream')):
+        for method, path in (('GET', f'/{DOMAIN}/v1/table'), ('GET', '/v1/stream')):
             check(server.request(method, path).status in (400, 404), path)
 
 

@@ -1,0 +1,88 @@
+"""Goal: buckets of values answer RESTBase's clients on a shared store as on the embedded one, and
+are one store for all servers. Method: the scenes of test/scene/scene_value.py, each on a keyspace
+of its own; and two servers of one keyspace, which are killed and asked in turn."""
+import concurrent.futures
+import importlib
+import itertools
+
+from rig import check, eq, main, scene
+
+import harness
+from harness import Server
+from page_help import START
+from served import DOMAIN, applied, options, serve
+
+KV = f'/{DOMAIN}/v1/key_value'
+KRV = f'/{DOMAIN}/v1/key_rev_value'
+
+# What they ask for is not of a shared store, or is of pages.
+NOT_SHARED = ('multi_content_takes_late_revisions_and_keeps_grace',)
+_space = itertools.count()
+
+
+def on_a_shared_store(module, function):
+    """A scene of that module, whose servers are on Cassandra."""
+    def run(binary):
+        space = f'values{next(_space)}'
+        cluster = applied(binary, space)
+        module.page_server = lambda binary, *args, **named: Server(
+            binary, *args, *options(cluster, space), test_hooks=START, **named)
+        function(binary)
+    run.__name__ = function.__name__
+    return run
+
+
+def scenes_of(name):
+    """A module of test/scene, and the scenes in it, which are not run."""
+    found = []
+    kept = harness.scene, harness.main
+    harness.scene, harness.main = found.append, lambda *_: None
+    try:
+        return importlib.import_module(name), found
+    finally:
+        harness.scene, harness.main = kept
+
+
+MODULE, SCENES = scenes_of('scene_value')
+for each in SCENES:
+    if each.__name__ not in NOT_SHARED:
+        scene(on_a_shared_store(MODULE, each))
+
+
+@scene
+def what_one_server_stores_the_other_answers(binary):
+    cluster = applied(binary, 'values_two')
+    with serve(binary, cluster, 'values_two') as a, serve(binary, cluster, 'values_two') as b:
+        eq(a.request('PUT', KV + '/b').status, 201)
+        eq(a.request('PUT', KV + '/b/k', body=b'1').status, 201)
+        eq(b.request('GET', KV + '/b/k').body, b'1')
+        eq(b.request('PUT', KV + '/b/k', body=b'2').status, 201)
+        eq(a.request('GET', KV + '/b/k').body, b'2')
+        big = bytes(range(256)) * (10 << 10)
+        eq(b.request('PUT', KV + '/b/big', body=big).status, 201)
+        eq(a.request('GET', KV + '/b/big').body, big)
+        b.kill9()
+        eq(a.request('DELETE', KV + '/b/k').status, 204)
+        b.start()
+        eq(b.request('GET', KV + '/b/k').status, 404)
+        eq(a.request('DELETE', KV + '/b').status, 204)
+        eq(b.request('GET', KV + '/b/big').status, 404)
+        eq(b.request('PUT', KV + '/b/big', body=b'x').status, 404)
+
+
+@scene
+def of_servers_that_create_a_value_one_does(binary):
+    cluster = applied(binary, 'values_race')
+    with serve(binary, cluster, 'values_race') as a, serve(binary, cluster, 'values_race') as b:
+        eq(a.request('PUT', KRV + '/b').status, 201)
+        for rev in range(1, 6):
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                asked = [pool.submit(server.request, 'PUT', f'{KRV}/b/k/{rev}',
+                                     {'If-None-Match': '*'}, b'%d' % i)
+                         for i, server in enumerate((a, b, a, b))]
+                said = [one.result().status for one in asked]
+            eq(sorted(said), [201, 412, 412, 412], rev)
+            check(b.request('GET', f'{KRV}/b/k/{rev}').body == b'%d' % said.index(201), rev)
+
+
+main()
