@@ -7,6 +7,7 @@
 
 #include "../cmocka_all.h"
 #include "cassandra/pages.h"
+#include "loop/loop.h"
 #include "title/words.h"
 
 #include <stdlib.h>
@@ -112,6 +113,7 @@ static void setup(struct fixture *f, const struct title_word *last)
     assert_non_null(f->titles);
     const struct cassandra_pages_opts p = { .titles = f->titles,
                                             .clock = f->rig.clock,
+                                            .pool = loop_pool(f->rig.loop),
                                             .srv = 2,
                                             .buckets = buckets,
                                             .buckets_count = BUCKETS,
@@ -153,9 +155,12 @@ static unsigned sent(struct fixture *f, const struct node_match *match)
 
 /* ---- calls ---- */
 
+static struct fixture *asks; /* whose call is under way */
+
 static void call_over(struct store_call *c)
 {
-    struct fixture *f = c->own;
+    struct fixture *f = asks;
+    (void)c;
     INVARIANT(pthread_mutex_lock(&f->rig.lock) == 0);
     f->under_way = 0;
     INVARIANT(pthread_cond_broadcast(&f->rig.turned) == 0);
@@ -164,10 +169,10 @@ static void call_over(struct store_call *c)
 
 static struct store_call call_new(struct fixture *f)
 {
+    asks = f;
     f->under_way = 1;
     return (struct store_call){ .home = home_here(),
                                 .done = call_over,
-                                .own = f,
                                 .deadline = mono_add_ms(clock_mono(f->rig.clock), RIG_WAIT_MS) };
 }
 
