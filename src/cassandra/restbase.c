@@ -97,7 +97,7 @@ static bool key_statements(struct restbase *r, struct err_note *note)
     INVARIANT(n > 0 && n < (int)sizeof r->keys_text);
     n = snprintf(r->names_text, sizeof r->names_text,
                  "SELECT \"rev\", \"tid\" FROM %s.\"data\" WHERE \"_domain\" = ? AND \"key\" = ? "
-                 "ORDER BY \"rev\" ASC, \"tid\" ASC",
+                 "ORDER BY \"rev\" DESC, \"tid\" DESC",
                  keyspace);
     INVARIANT(n > 0 && n < (int)sizeof r->names_text);
     r->keys = statement(r, "restbase.keys", r->keys_text, note);

@@ -121,7 +121,7 @@ struct restbase_walk_opts {
 enum { RESTBASE_WALK_TITLES_MAX = 32 };
 enum restbase_next { RESTBASE_WAIT, RESTBASE_RENDER, RESTBASE_END, RESTBASE_FAILED };
 
-/* Of one title the renders come in order of rev and tid, of different titles in any. Owner: caller.
+/* Of one title the renders come newest first, of different titles in any order. Owner: caller.
  */
 struct restbase_walk *restbase_walk_new(const struct restbase_walk_opts *opts);
 /* RESTBASE_RENDER: *out is good until restbase_walk_drop, which must come before the next call.

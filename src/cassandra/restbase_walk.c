@@ -2,7 +2,7 @@
  *
  * The ring is cut into RANGES ranges, which are read one after the other: the keys of a range by
  * pages, of other domains too, since a partition is found by domain and key together. Titles of the
- * domain become jobs, some at a time; a job reads the names of its renders by pages, oldest first,
+ * domain become jobs, some at a time; a job reads the names of its renders by pages, newest first,
  * and then one render after the other. Invariants:
  * - A job has at most one request for names, or one fetch, under way; or one render that waits to
  * be taken.

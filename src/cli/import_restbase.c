@@ -1,10 +1,10 @@
 /* import_restbase.c - palimpsest import restbase: the renders that a RESTBase left in Cassandra.
  *
- * Titles come in order of their tokens, several at once; the renders of a title oldest first, so
- * that the newest is the latest in the end whatever the policy lets go. The mark that is kept
- * beside the last render is the token from which a walk finds what was not yet answered. An import
- * that came to its end keeps nothing: run again it looks at everything again, and stores what came
- * since.
+ * Titles come in order of their tokens, several at once; the renders of a title newest first, so
+ * that the latest is right at once, and is there also where a title may not have all of them. The
+ * mark that is kept beside the last render is the token from which a walk finds what was not yet
+ * answered. An import that came to its end keeps nothing: run again it looks at everything again,
+ * and stores what came since.
  *
  * --verify goes through all of it once more and reads back what is stored. */
 #include "cli/import.h"

@@ -1,6 +1,7 @@
 #include "cli/upload.h"
 #include "cli/stop.h"
 #include "codec/base64.h"
+#include "codec/json.h"
 #include "codec/json_text.h"
 
 #include <stdlib.h>
@@ -285,6 +286,16 @@ static bool is_other_server(struct uploads *u, const struct client_answer *a, st
     return other;
 }
 
+/* Is it said of this title for good, not of now? 429 is both. */
+static bool is_full(const struct client_answer *a)
+{
+    json_t *doc = json_body_read(buf_str(&a->body));
+    bool full = a->status == 429 &&
+                str_ends(json_body_text(json_object_get(doc, "type")), STR("/too_many_renders"));
+    json_decref(doc);
+    return full;
+}
+
 static void take_status(struct uploads *u, struct job *j, const struct client_answer *a)
 {
     int status = a->status;
@@ -329,7 +340,7 @@ static void take_status(struct uploads *u, struct job *j, const struct client_an
             fail(u, ERR_NOT_FOUND, note.text);
         return;
     default:
-        if (status >= 400 && status < 500 && status != 408 && status != 429)
+        if (is_full(a) || (status >= 400 && status < 500 && status != 408 && status != 429))
             refuse(u, j, note.text); /* whatever is wrong with it, the next one may be right */
         else
             again_or_fail(u, j, err_of_status(status), note.text);

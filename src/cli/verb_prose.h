@@ -45,7 +45,7 @@
     "Each keyspace of the bucket holds one content: html, data-parsoid. --keyspace names them; "   \
     "without it the only bucket that there is is taken. A render without all contents is "         \
     "stored with those that it has.\n\n"                                                           \
-    "Renders come oldest first. What is purged, hidden, or older than the policy keeps is "        \
+    "Renders come newest first. What is purged, hidden, or older than the policy keeps is "        \
     "refused by the server and counted. What cannot be a render is left out and told: a tid of "   \
     "another version, a revision that is no number, a value that is null or too large.\n\n"        \
     "An import that was interrupted goes on where it ended. One that came to its end begins "      \

@@ -13,6 +13,7 @@ import uuid
 import rig
 from cli import Client
 from cql import CqlError
+from full import full
 from harness import Server
 from rig import check, eq, main, node, scene, wait_until
 
@@ -252,6 +253,17 @@ def what_was_purged_stays_so_and_is_counted(binary):
         eq((done['verified']['equal'], done['verified']['refused']), (RENDERS - 6, 6), done)
         eq(page(server, 'html', 'Earth').status, 404)
         check(b'revision 12' in page(server, 'html', 'Mars').body, 'the newest of Mars')
+
+
+@scene
+def of_a_title_that_is_full_the_newest_are_kept(binary):
+    cluster = node()
+    many(cluster, 0, 0, long_title=15)
+    with Server(binary) as server, full() as (url, stored):
+        client = Client(binary, server)
+        done, = client.json(*arguments(cluster, '--server', url, '--quiet'))
+        eq((done['stored'], done['refused']), (2, 13), done)
+        eq(stored, [5, 5])
 
 
 @scene

@@ -8,6 +8,7 @@ import urllib.parse
 import uuid
 
 from cli import Client
+from full import full
 from harness import Server, check, eq, main, scene, wait_until
 
 PAGE = '/localhost/v1/page'
@@ -131,6 +132,18 @@ def what_is_killed_goes_on_and_loses_nothing(binary):
         eq((again['renders'], again['stored'], again['already'], again['verified']['equal']),
            (count + long, 0, count + long, count + long), again)
         eq(target.request('GET', path('html', 'Long')).body, b'<p>Long 125 249')
+
+
+@scene
+def of_a_title_that_is_full_the_newest_are_kept(binary):
+    with Server(binary) as source:
+        for rev in range(1, 6):
+            put(source, 'Hot', rev, rev)
+        client = Client(binary, source)
+        with full() as (url, stored):
+            done, = client.json('migrate', '--from', source.url, '--to', url, '--quiet')
+        eq((done['stored'], done['refused']), (2, 3), done)
+        eq(stored, [5, 4])
 
 
 @scene
