@@ -212,8 +212,8 @@ def print_timelines(seen):
         for what, bytes_a_row in zip(('all', 'sampled'), a_row):
             cells += [f'{one[what]}', f'{one[what] * bytes_a_row / 1e6:.1f}']
         print(f'| {name} | ' + ' | '.join(cells) + ' |')
-    print(f'\nOn disk an entry takes {a_row[0]:.0f} bytes ({seen["rows_all"]} of one day), a sampled one {a_row[1]:.0f} '
-          f'({seen["rows_sampled"]} of 30 days).')
+    print(f'\nOn disk an entry takes {a_row[0]:.0f} bytes ({seen["rows_all"]} were written), a sampled one {a_row[1]:.0f} '
+          f'({seen["rows_sampled"]} were written).')
 
 
 def print_times(cases):

@@ -1,7 +1,7 @@
 /* timelines.c - "Edits by wiki" of the seed, in revision_timeline on a real Cassandra: an entry for
- * each edit of 30 days, and those that the sampler keeps. All that are sampled are written, and of
- * the others the last day, each to a table of its own. One line of JSON says how many there are;
- * the driver sees what they take on disk.
+ * each edit of 30 days, and those that the sampler keeps. All are counted. The last tenth of a day
+ * is written, and of the sampled ones the last three days, each to a table of its own. One line of
+ * JSON says how many there are; the driver sees what those take on disk.
  *
  * Edits are a Poisson process at the rates that the seed gives. Sampling is src/timeline's, with
  * its figures of the embedded store: 0.02 entries a second of a domain, 60 at once. */
@@ -85,7 +85,10 @@ static void wiki_write(struct writer *w, unsigned wiki, store_time end)
                                              .domains_max = COUNT_OF(wikis) };
     struct timeline_sampler *sampler = timeline_sampler_new(&o);
     double each_ns = (double)DAY_NS / wikis[wiki].edits_a_day;
-    store_time at = store_time_add(end, -DAYS * DAY_NS), last_day = store_time_add(end, -DAY_NS);
+    store_time at = store_time_add(end, -DAYS * DAY_NS);
+    const store_time written[TABLES] = {
+        [ALL] = store_time_add(end, -DAY_NS / 10), [SAMPLED] = store_time_add(end, -3 * DAY_NS)
+    };
     for (;;) {
         char text[24];
         at = store_time_add(at, (int64_t)(-log(1 - rng_unit(&w->rng)) * each_ns));
@@ -93,12 +96,13 @@ static void wiki_write(struct writer *w, unsigned wiki, store_time end)
             break;
         str title = title_of(w, text);
         w->entries[wiki][ALL]++;
-        if (!store_time_before(at, last_day))
+        if (!store_time_before(at, written[ALL]))
             entry_add(w, ALL, wiki, title, at);
         if (!timeline_sample(sampler, wiki, at))
             continue;
         w->entries[wiki][SAMPLED]++;
-        entry_add(w, SAMPLED, wiki, title, at);
+        if (!store_time_before(at, written[SAMPLED]))
+            entry_add(w, SAMPLED, wiki, title, at);
     }
     flush(w);
     timeline_sampler_free(&sampler);
