@@ -13,6 +13,7 @@ from rig import Cluster, SceneError, check, eq, main, scene, wait_until
 
 from haproxy_help import Haproxy        # rig says where these are
 from harness import free_port
+import shared_store
 from served import DOMAIN, PAGE, Server, options, schema
 
 SERVERS, NODES, WRITERS, READERS, TITLES = 4, 3, 6, 4, 24
@@ -160,8 +161,9 @@ class Storm:
 def start(binary, cluster):
     # A write ends well before its client gives up; nothing is kept ready, so that each read is of the store.
     points = ','.join(f'{point}:{cluster.port}' for point in cluster.contact_points)
-    return Server(binary, '--domain', DOMAIN, '--listen', f'127.0.0.1:{free_port()}',
-                  *options(cluster, SPACE, 'hot_ttl=0', 'write_timeout=10s', points=points))
+    words = options(cluster, SPACE, 'hot_ttl=0', 'write_timeout=10s', points=points)
+    shared_store.policies(binary, words)
+    return Server(binary, '--domain', DOMAIN, '--listen', f'127.0.0.1:{free_port()}', *words)
 
 
 def is_ready(server):

@@ -9,6 +9,7 @@ from rig import check, eq, main, scene
 
 import harness
 from harness import Server
+import shared_store
 from page_help import START
 from served import DOMAIN, applied, options, serve
 
@@ -25,8 +26,11 @@ def on_a_shared_store(module, function):
     def run(binary):
         space = f'values{next(_space)}'
         cluster = applied(binary, space)
-        module.page_server = lambda binary, *args, **named: Server(
-            binary, *args, *options(cluster, space), test_hooks=START, **named)
+        def page_server(binary, *args, **named):
+            words = [*map(str, args), *options(cluster, space)]
+            shared_store.policies(binary, words)
+            return Server(binary, *words, test_hooks=START, **named)
+        module.page_server = page_server
         function(binary)
     run.__name__ = function.__name__
     return run

@@ -138,7 +138,7 @@ class Server:
         check(self.process is None, 'the server runs already')
         if args:
             self.args = [str(arg) for arg in args]
-        shared_store.make(self.binary, self.data)
+        shared_store.make(self.binary, self.data, self.args)
         command = [self.binary, 'serve', '--data', str(self.data), '--listen', '127.0.0.1:0',
                    *shared_store.options(self.data), *(arg for option in PATIENT for arg in ('--set', option)), *self.args]
         if self.test_hooks:

@@ -31,11 +31,24 @@ def options(data):
     return [word for option in said for word in ('--set', option)]
 
 
-def make(binary, data):
-    """The tables, when they are not there."""
+def policies(binary, words):
+    """`policy apply` with those of the words of `serve` that it knows. What is wrong with them the server says itself."""
+    known = []
+    for flag, value in zip(words, words[1:]):
+        if flag in ('--set', '--config'):
+            known += [flag, value]
+        elif flag == '--domain':
+            known += ['--set', f'domains={value}']
+    subprocess.run([binary, 'policy', 'apply', *known], stdin=subprocess.DEVNULL, check=False, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, timeout=SCHEMA_TIMEOUT)
+
+
+def make(binary, data, words=()):
+    """The tables, when they are not there, and the policies of a server with these words."""
     if place() is not None:
         subprocess.run([binary, 'store', 'schema', *options(data)], stdin=subprocess.DEVNULL, check=True,
                        stdout=subprocess.DEVNULL, timeout=SCHEMA_TIMEOUT)
+        policies(binary, [*words, *options(data)])
 
 
 def drop(data):
