@@ -16,8 +16,8 @@ from served import DOMAIN, applied, options, serve
 KV = f'/{DOMAIN}/v1/key_value'
 KRV = f'/{DOMAIN}/v1/key_rev_value'
 
-# What they ask for is not of a shared store, or is of pages.
-NOT_SHARED = ('multi_content_takes_late_revisions_and_keeps_grace',)
+# It goes on to tables, which a shared store lacks.
+NOT_SHARED = ('what_restbase_itself_sends_is_taken',)
 _space = itertools.count()
 
 
