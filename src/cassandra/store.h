@@ -35,6 +35,10 @@ struct cassandra_store_opts {
     int64_t max_skew_ns, write_timeout_ns, making_ns; /* as of cassandra_pages_opts */
     unsigned renders_max;                             /* as there */
     int64_t skew_period_ms;
+    /* Runs the loop until *over and returns true, where the caller is the loop's thread, and the
+     * loop does not run: for who waits while the server starts. NULL: nobody does */
+    bool (*turn)(void *ctx, const atomic_bool *over);
+    void *ctx;
     bool unguarded; /* the clock is moved on purpose: it is compared with nobody's */
     const struct page_bucket_opts *buckets; /* copied; what they point to is borrowed */
     unsigned buckets_count;

@@ -23,7 +23,7 @@
 
 #include <stdlib.h>
 
-enum { OPENING_POLL_MS = 5, BEGIN_PERIOD_MS = 1000 };
+enum { OPENING_POLL_MS = 5, TURN_POLL_MS = 1, BEGIN_PERIOD_MS = 1000 };
 
 struct server_cassandra {
     struct server *server;
@@ -37,9 +37,35 @@ struct server_cassandra {
     struct loop_timer *tick, *opening;
     mono deadline; /* of the start */
     enum { RECALL_NOT, RECALL_WANTED, RECALL_RUNS } recall;
-    bool starts; /* the start waits for the recall */
     struct loop_job job;
 };
+
+/* ---- waiting, while nothing else runs the loop ---- */
+
+struct turn {
+    struct loop *loop;
+    const atomic_bool *over;
+};
+
+static void turn_fired(void *ctx)
+{
+    const struct turn *t = ctx;
+    if (atomic_load(t->over))
+        loop_stop(t->loop);
+}
+
+static bool store_turn(void *ctx, const atomic_bool *over)
+{
+    const struct server_cassandra *k = ctx;
+    struct turn t = { .loop = k->server->app.loop, .over = over };
+    if (!loop_is_here(t.loop))
+        return false;
+    struct loop_timer *timer = loop_timer_new(t.loop, turn_fired, &t);
+    loop_timer_start(timer, 0, TURN_POLL_MS);
+    loop_run(t.loop);
+    loop_timer_free(&timer);
+    return true;
+}
 
 /* ---- opening ---- */
 
@@ -67,6 +93,8 @@ static err store_new(struct server_cassandra *k, struct err_note *note)
         .making_ns = c->flight.make_timeout_ms * NS_PER_MS,
         .renders_max = c->page_renders_max,
         .skew_period_ms = c->cassandra.skew_period_ms,
+        .turn = store_turn,
+        .ctx = k,
         .unguarded = c->test_hooks,
         .buckets = buckets,
         .buckets_count = count,
@@ -126,8 +154,6 @@ static void recall_done(struct loop_job *j, bool canceled)
     struct server_cassandra *k = CONTAINER_OF(j, struct server_cassandra, job);
     (void)canceled; /* then the server ends */
     k->recall = RECALL_NOT;
-    if (k->starts)
-        loop_stop(k->server->app.loop);
 }
 
 static void recall_begin(struct server_cassandra *k)
@@ -148,12 +174,12 @@ void server_recall(struct server *s)
         origins_recall(&s->app);
         return;
     }
-    k->recall = RECALL_WANTED;
-    recall_begin(k);
-    k->starts = k->recall == RECALL_RUNS;
-    if (k->starts)
-        loop_run(s->app.loop);
-    k->starts = false;
+    struct cassandra_store_state state;
+    cassandra_store_look(k->store, &state);
+    if (state.open)
+        origins_recall(&s->app);
+    else
+        k->recall = RECALL_WANTED;
 }
 
 static void tick_fired(void *ctx)
