@@ -154,6 +154,8 @@ struct work *work_new(struct cassandra_pages *p, struct page_bucket *b, struct s
 
 void work_free(struct work *w)
 {
+    if (w->newest != NULL)
+        titles_newest_fini(w->newest);
     arena_fini(&w->arena);
     free(w);
 }
@@ -255,12 +257,12 @@ static void work_loaded(struct store_call *c)
     work_joined(CONTAINER_OF(l, struct work, load));
 }
 
-static void work_heard(struct store_call *c)
+static void work_joins(struct store_call *c)
 {
     work_joined(c->own);
 }
 
-/* Both loads go out at once; they share no arena, since they may end on two threads. */
+/* All loads go out at once; they share no arena, since they may end on several threads. */
 void work_load(struct work *w, struct home *home)
 {
     struct titles *t = w->pages->opts.titles;
@@ -270,18 +272,30 @@ void work_load(struct work *w, struct home *home)
     struct words_load *words = w->words;
     w->load = (struct titles_load){ .call = call, .key = w->key, .arena = &w->arena };
     w->load.call.done = work_loaded;
-    atomic_init(&w->waits, words == NULL ? 1 : 2);
+    struct titles_newest *newest = w->newest;
+    atomic_init(&w->waits, 1u + (words != NULL ? 1 : 0) + (newest != NULL ? 1 : 0));
     if (words != NULL) {
         memset(words, 0, sizeof *words);
         words->call = call;
-        words->call.done = work_heard;
+        words->call.done = work_joins;
         words->call.own = w;
         words->domain = w->key.domain;
         words->title = w->key.title;
     }
+    if (newest != NULL) {
+        titles_newest_fini(newest);
+        *newest = (struct titles_newest){ .content = newest->content };
+        newest->call = call;
+        newest->call.done = work_joins;
+        newest->call.own = w;
+        newest->key = w->key;
+    }
+    /* the last one that ends may take w with it: nothing of w is looked at behind the first */
     store_call_then(titles_load(t, &w->load), &w->load.call);
     if (words != NULL)
         store_call_then(words_load(t, words), &words->call);
+    if (newest != NULL)
+        store_call_then(titles_newest(t, newest), &newest->call);
 }
 
 void work_start(struct work *w, uint32_t domain, str title, struct home *home)

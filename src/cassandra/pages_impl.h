@@ -93,10 +93,11 @@ struct work {
     uint32_t domain;
     struct titles_key key;
     struct titles_load load;
-    bool heeds;               /* the title's words are loaded, too */
-    struct words_load *words; /* with heeds; it may have failed */
-    atomic_uint waits;        /* loads under way */
-    bool everywhere;          /* its facts hide something (titles_append.everywhere) */
+    bool heeds;                   /* the title's words are loaded, too */
+    struct words_load *words;     /* with heeds; it may have failed */
+    struct titles_newest *newest; /* asked for beside the facts; NULL: nothing is */
+    atomic_uint waits;            /* loads under way */
+    bool everywhere;              /* its facts hide something (titles_append.everywhere) */
     struct titles_append append;
     struct title_facts facts;
     struct title_memory memory;

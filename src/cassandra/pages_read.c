@@ -1,5 +1,6 @@
 /* pages_read.c - reads, explanations and histories: a title is derived and asked; then the bytes
- * are read that the caller chooses, one content behind the other. */
+ * are read that the caller chooses, one content behind the other. Those of the latest are asked for
+ * beside the facts, where they are likely wanted: the read is one round trip then. */
 #include "cassandra/lists_pages.h"
 
 #include <string.h>
@@ -15,16 +16,27 @@ struct read_own { /* in the work's arena */
 
 static void read_next(struct read_own *r);
 
-static err body_take(struct read_own *r)
+static void body_taken(struct read_own *r, err why)
+{
+    if (why != ERR_OK) {
+        work_end(r->work, why);
+        return;
+    }
+    r->left &= ~BIT(r->at);
+    read_next(r);
+}
+
+static err body_take(struct read_own *r, str from)
 {
     struct page_read *q = r->read;
     const struct page_content *c = q->contents[r->at];
-    char *bytes = arena_alloc(q->arena, r->body.bytes.n + 1);
+    char *bytes = arena_alloc(q->arena, from.n + 1);
     str *frame = arena_alloc(q->arena, sizeof *frame);
     if (bytes == NULL || frame == NULL)
         return ERR_LIMIT;
-    memcpy(bytes, r->body.bytes.p, r->body.bytes.n);
-    const str all = { .p = bytes, .n = r->body.bytes.n };
+    if (from.n > 0)
+        memcpy(bytes, from.p, from.n);
+    const str all = { .p = bytes, .n = from.n };
     *frame = str_skip(all, c->headers_bytes);
     q->bodies[r->at] = (struct page_body){ .headers = str_take(all, c->headers_bytes),
                                            .codec = c->codec,
@@ -44,13 +56,16 @@ static void body_read(struct store_call *c)
     }
     err e = work_blame(r->work, c->why, false, &b->note);
     if (e == ERR_OK)
-        e = body_take(r);
-    if (e != ERR_OK) {
-        work_end(r->work, e);
-        return;
-    }
-    r->left &= ~BIT(r->at);
-    read_next(r);
+        e = body_take(r, b->bytes);
+    body_taken(r, e);
+}
+
+/* Did the bytes come with the facts? */
+static bool body_is_here(const struct read_own *r)
+{
+    const struct work *w = r->work;
+    return w->newest != NULL &&
+           titles_newest_is(w->newest, &r->row.r.name, r->row.digest, r->read->contents[r->at]);
 }
 
 static void read_next(struct read_own *r)
@@ -61,6 +76,10 @@ static void read_next(struct read_own *r)
         return;
     }
     r->at = (unsigned)__builtin_ctz(r->left);
+    if (body_is_here(r)) {
+        body_taken(r, body_take(r, w->newest->bytes)); /* as deep as contents are wanted */
+        return;
+    }
     r->body = (struct titles_body){
         .call = { .home = w->call->home, .done = body_read, .part_of = w->call },
         .key = w->key,
@@ -117,6 +136,11 @@ enum store_start cassandra_pages_read(struct cassandra_pages *p, struct page_rea
     w->request = r;
     w->loaded = read_loaded;
     w->heeds = r->heeds;
+    if (r->eager && r->which.select == SELECT_LATEST && r->wanted_count > 0) {
+        w->newest = arena_calloc(&w->arena, 1, sizeof *w->newest);
+        INVARIANT(w->newest != NULL); /* it is the first of its arena */
+        w->newest->content = r->wanted[0];
+    }
     r->heard = false;
     r->dated = DATED_NOT;
     work_start(w, r->which.domain, r->which.title, r->call.home);

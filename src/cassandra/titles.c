@@ -40,6 +40,9 @@ static const struct {
                           ".body (bucket, domain, title, content, rev, tid, digest, "
                           "chunk, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                           "text, text, text, text, bigint, blob, blob, int, blob", "" },
+    [TITLES_NEWEST] = { "body.newest", "SELECT rev, tid, digest, bytes FROM ",
+                        ".body WHERE " KEY " AND content = ? LIMIT 1", "text, text, text, text",
+                        "bigint, blob, blob, blob" },
     [TITLES_BODY_CULL] = { "body.cull", "DELETE FROM ",
                            ".body WHERE " KEY " AND content = ? AND "
                            "(rev, tid) >= (?, ?) AND (rev, tid) <= (?, ?)",

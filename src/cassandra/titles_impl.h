@@ -13,6 +13,7 @@ enum titles_statement {
     TITLES_FACT_DELETE,
     TITLES_BODY,
     TITLES_BODY_PUT,
+    TITLES_NEWEST,
     TITLES_BODY_CULL,
     TITLES_WORDS,
     TITLES_WORD_PUT,
@@ -56,5 +57,28 @@ int64_t titles_delete_us(store_time at);
 /* A request of these parts, which done ends. deadline: the call's, or TITLES_WAIT_MS from now. */
 struct cql_request titles_request(const struct titles *t, const struct store_call *call,
                                   void (*done)(struct cql_request *q));
+
+/* newest.c: the first chunk of the newest bytes of a content, from any replica. call.why:
+ * ERR_NOT_FOUND: there are none; as of titles_body. */
+struct titles_newest {
+    struct store_call call;
+    /* in; borrowed until done */
+    struct titles_key key;
+    str content;
+    /* out, until titles_newest_fini */
+    struct page_name name;
+    unsigned char digest[PAGE_DIGEST_BYTES];
+    str bytes;
+    /* own */
+    bool started;
+    struct cql_request request;
+    struct cql_part part;
+    struct cql_values values;
+};
+enum store_start titles_newest(struct titles *t, struct titles_newest *n);
+/* Are they all of the bytes of that content? */
+bool titles_newest_is(const struct titles_newest *n, const struct page_name *name,
+                      const unsigned char *digest, const struct page_content *c);
+void titles_newest_fini(struct titles_newest *n); /* also of one that was never started */
 
 #endif

@@ -382,6 +382,7 @@ static enum page_get_state look_enter(struct page_get *g)
     r->bucket = bucket;
     r->arena = g->arena;
     r->heeds = g->target.domain->origin != NULL;
+    r->eager = page_condition_is_none(&g->condition);
     r->wanted_count = 1;
     r->wanted[0] = g->target.content;
     if (looks_for_data(g))

@@ -56,6 +56,8 @@ struct page_read {
     struct page_which which;
     struct arena *arena; /* of what is read */
     bool heeds;          /* the domain has a wiki: its last word is wanted, too */
+    bool eager; /* the first content wanted will be read, if it is there: it may be fetched before
+                   choose says so */
     unsigned wanted_count;
     str wanted[PAGE_WANTED_MAX]; /* names of contents */
     /* Which of those to read, as bits, once render and contents are known; NULL: all that are

@@ -31,9 +31,9 @@ def what_one_server_stores_the_other_answers(binary):
     with serve(binary, cluster, 'shared') as a, serve(binary, cluster, 'shared') as b:
         for server in (a, b):
             eq(server.request('GET', '/readyz').status, 200)
-            text = server.request('GET', '/metrics').body.decode()
             for line in ('cluster_ready 1', 'cluster_nodes{state="up"} 1', 'cluster_clock_skew 0'):
-                check(f'palimpsest_{line}\n' in text, line)
+                wait_until(lambda server=server, line=line: f'palimpsest_{line}\n' in server.request(
+                    'GET', '/metrics').body.decode(), line)
         servers = (a, b)
         for rev in range(1, 9):
             tid = put(servers[rev % 2], 'Earth', rev, b'<p>%d' % rev)
@@ -121,6 +121,29 @@ def an_answer_is_kept_ready_for_hot_ttl_at_most(binary):
         eq(a.request('GET', f'{PAGE}/html/T').body, b'1', 'for an hour')
         put(a, 'T', 3, b'3')
         eq(a.request('GET', f'{PAGE}/html/T').body, b'3', 'its own put ends its ready answer')
+
+
+@scene
+def bytes_that_come_with_the_facts_are_those_of_the_latest(binary):
+    cluster = applied(binary, 'newest')
+    with serve(binary, cluster, 'newest', 'hot_ttl=0') as a:
+        def asked():
+            text = a.request('GET', '/metrics').body.decode()
+            return int(next(line.split()[1] for line in text.splitlines()
+                            if line.startswith('palimpsest_cluster_requests_total{way="execute"}')))
+        for n, body in enumerate((b'', b'x', os.urandom(1300000))):
+            put(a, f'T{n}', 1, b'old')
+            put(a, f'T{n}', 2, body)
+            eq(a.request('GET', f'{PAGE}/html/T{n}').body, body)
+            eq(status_of(a, f'/all/T{n}/2', 'DELETE'), 204)
+            eq(a.request('GET', f'{PAGE}/html/T{n}').body, b'old', 'the newest bytes are purged')
+        put(a, 'U', 1)
+        before = asked()
+        for _ in range(200):
+            eq(status_of(a, '/html/U'), 200)
+        wait_until(lambda: asked() - before >= 400, 'facts and bytes of each')
+        # Speculative reads, and looks at the catalogue, come beside them.
+        check(asked() - before < 600, f'and no third one: {asked() - before}')
 
 
 @scene
