@@ -40,7 +40,9 @@ struct cassandra_pages_opts {
     /* How far clocks may be wrong; the longest from a decision to the end of its write; the longest
      * making of a render. Bytes and facts are deleted when all three have passed */
     int64_t max_skew_ns, write_timeout_ns, making_ns;
-    unsigned renders_max; /* of a title that are kept at once; one more is ERR_AGAIN; 0: no limit */
+    /* Of a title that are kept at once, but for those that policy keeps for good; one more is
+     * ERR_AGAIN; 0: no limit */
+    unsigned renders_max;
     const struct page_bucket_opts *buckets; /* borrowed for its life */
     unsigned buckets_count;
     /* How often a title is filed that has something due (due.h): 1 always, 0.1 one time of ten, 0

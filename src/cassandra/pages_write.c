@@ -144,19 +144,30 @@ static const struct titles_bytes *put_bytes(struct put_own *own)
     return NULL;
 }
 
-/* A title that is rendered each second would fill its partition within the window of its policy. */
+/* A title is read with all its facts at each request. One that is rendered each second would fill
+ * its partition within the window of its policy. What policy keeps for good does not count, but for
+ * the latest: a limit there would be one that time does not lift. */
 static err put_room(const struct work *w, struct page_put *q, const struct title_answer *a)
 {
+    const struct title_memory *m = &w->memory;
     unsigned max = w->pages->opts.renders_max;
+    size_t count = m->rows_count > 0;
     bool puts = false;
     for (unsigned i = 0; i < a->facts_count; i++)
         puts = puts || a->facts[i].what == FACT_PUT;
-    if (max == 0 || !puts || w->memory.rows_count < max)
+    for (size_t i = 0; i < m->rows_count; i++)
+        count += m->rows[i]->r.due_at.ns != INT64_MAX;
+    bool full = w->facts.facts_count >= TITLES_FACTS_MAX / 10 * 9; /* with more it cannot be read */
+    if (!puts || (!full && (max == 0 || count < max)))
         return ERR_OK;
-    err_note_set(&q->note,
-                 "too_many_renders: the title has %zu renders that its policy keeps yet, as many "
-                 "as page.renders_max lets it have",
-                 w->memory.rows_count);
+    if (full)
+        err_note_set(&q->note, "too_many_renders: the title has %zu renders, traces and pins",
+                     w->facts.facts_count);
+    else
+        err_note_set(&q->note,
+                     "too_many_renders: the title has %zu renders that its policy keeps yet, as "
+                     "many as page.renders_max lets it have",
+                     count);
     return ERR_AGAIN;
 }
 

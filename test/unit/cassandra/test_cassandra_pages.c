@@ -276,6 +276,70 @@ static void a_policy_without_a_window_is_refused(void **state)
     assert_null(cassandra_pages_new(&o, &note));
 }
 
+/* ---- too many renders ---- */
+
+static err put_once(struct cassandra_pages *p, uint32_t domain, unsigned text, struct arena *a)
+{
+    char html[16];
+    (void)snprintf(html, sizeof html, "text %u", text);
+    struct page_put q = { .call = real_call(),
+                          .bucket = cassandra_pages_bucket(p, STR("page")),
+                          .domain = domain,
+                          .title = STR("Hot"),
+                          .rev = 1,
+                          .random = text,
+                          .contents_count = 1,
+                          .arena = a };
+    q.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = str_of(html) };
+    call_run(&q.call, cassandra_pages_put(p, &q));
+    return q.call.why;
+}
+
+static void renders_up_to_the_limit(enum page_policy_kind kind, const char *name)
+{
+    enum { MAX = 3 };
+    struct fake_clock clock;
+    struct err_note note = { .text = "" };
+    struct arena a;
+    uint32_t domain;
+    const struct page_policy policy = fix_policy(kind);
+    const struct page_bucket_opts bucket = { .name = "page", .policy = policy };
+    fake_clock_init(&clock, T0);
+    const struct cassandra_pages_opts o = { .titles = the.titles,
+                                            .clock = &clock.clock,
+                                            .srv = 1,
+                                            .buckets = &bucket,
+                                            .buckets_count = 1,
+                                            .renders_max = MAX };
+    struct cassandra_pages *p = cassandra_pages_new(&o, &note);
+    assert_non_null(p);
+    assert_int_equal(cassandra_pages_domain(p, str_of(name), &domain), ERR_OK);
+    arena_init(&a, 16 << 20);
+    for (unsigned i = 0; i < 2 * MAX; i++) {
+        fake_clock_advance(&clock, NS_PER_S);
+        assert_int_equal(put_once(p, domain, i, &a),
+                         i < MAX || kind == POLICY_ALL ? ERR_OK : ERR_AGAIN);
+    }
+    assert_int_equal(put_once(p, domain, kind == POLICY_ALL ? 2 * MAX - 1 : MAX - 1, &a),
+                     ERR_OK); /* it is there */
+    fake_clock_advance(&clock, GRACE);
+    assert_int_equal(put_once(p, domain, 2 * MAX, &a), ERR_OK);
+    arena_fini(&a);
+    cassandra_pages_free(&p);
+}
+
+static void a_title_takes_no_more_renders_than_it_may_have(void **state)
+{
+    (void)state;
+    renders_up_to_the_limit(POLICY_APP_TTL, "hot.example");
+}
+
+static void what_policy_keeps_for_good_does_not_count(void **state)
+{
+    (void)state;
+    renders_up_to_the_limit(POLICY_ALL, "kept.example");
+}
+
 /* ---- two servers ---- */
 
 enum { SERVERS = 2, WRITERS = 8, PUTS = 20, PUTS_MAX = 2000 };
@@ -570,6 +634,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_without_a_window_is_refused),
         cmocka_unit_test(histories_are_the_same_on_both_stores),
+        cmocka_unit_test(a_title_takes_no_more_renders_than_it_may_have),
+        cmocka_unit_test(what_policy_keeps_for_good_does_not_count),
         cmocka_unit_test(two_servers_lose_nothing_that_they_acknowledged),
         cmocka_unit_test(a_render_without_bytes_is_passed_over_until_it_is_put_again),
         cmocka_unit_test(what_a_render_without_bytes_superseded_is_not_culled),
