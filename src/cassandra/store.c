@@ -239,6 +239,21 @@ static void watch_compare(struct cassandra_store *s)
     skew_look(&o, watch_compared, s);
 }
 
+/* While the clock is wrong nothing is culled: the horizon would be wrong, too. */
+static void sweep_tick(struct cassandra_store *s)
+{
+    const struct cassandra_sweep_opts o = { .pages = s->pages,
+                                            .titles = s->titles,
+                                            .clock = s->opts.clock,
+                                            .srv = s->number,
+                                            .seed = s->opts.random,
+                                            .dc = s->opts.dc };
+    if (s->sweep == NULL)
+        s->sweep = cassandra_sweep_new(&o);
+    if (!atomic_load(&s->skewed))
+        cassandra_sweep_tick(s->sweep);
+}
+
 void cassandra_store_tick(struct cassandra_store *s)
 {
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
@@ -253,6 +268,7 @@ void cassandra_store_tick(struct cassandra_store *s)
         watch_look(s);
     if (!s->comparing && now_ns >= s->skew_at.ns)
         watch_compare(s);
+    sweep_tick(s);
 }
 
 /* ---- the gate ---- */
@@ -301,6 +317,8 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
                                                 .making_ns = o->making_ns,
                                                 .each_quorum = true,
                                                 .renders_max = o->renders_max,
+                                                .due_sample = 1,
+                                                .dc = o->dc,
                                                 .buckets = o->buckets,
                                                 .buckets_count = o->buckets_count };
     if (s->titles != NULL)
@@ -331,6 +349,7 @@ void cassandra_store_free(struct cassandra_store **sp)
     if (s == NULL)
         return;
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    cassandra_sweep_free(&s->sweep);
     values_free(&s->values);
     cassandra_pages_free(&s->pages);
     catalog_watch_free(&s->policies);
@@ -364,6 +383,8 @@ void cassandra_store_close(struct cassandra_store *s)
     atomic_store(&s->ready, false);
     while (atomic_load(&s->starting) > 0) /* each for a moment */
         (void)sched_yield();              /* it never fails */
+    if (s->sweep != NULL)
+        cassandra_sweep_close(s->sweep);
     if (s->policies != NULL)
         catalog_watch_stop(s->policies, policies_stopped, s);
 }

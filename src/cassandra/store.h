@@ -30,6 +30,7 @@ struct cassandra_store_opts {
     struct log *log;
     struct home *pool; /* where bytes are hashed and compressed */
     const char *keyspace;
+    const char *dc; /* the client's: where due hours and leases are of */
     uint64_t random;
     void (*entropy)(void *dst, size_t n);             /* as of catalog_opts */
     int64_t max_skew_ns, write_timeout_ns, making_ns; /* as of cassandra_pages_opts */

@@ -5,6 +5,7 @@
 #include "cassandra/catalog.h"
 #include "cassandra/pages.h"
 #include "cassandra/store.h"
+#include "cassandra/sweep.h"
 #include "cql/cql.h"
 
 enum cassandra_store_step { STORE_OPENING, STORE_OPEN, STORE_CLOSED };
@@ -20,6 +21,7 @@ struct cassandra_store {
     struct catalog_load load;       /* of them, while it opens */
     struct table_store tables;
     struct values *values;
+    struct cassandra_sweep *sweep; /* NULL: the store was never open */
     atomic_int state;
     atomic_uint starting; /* requests that are being started at this moment */
     atomic_bool ready, skewed;

@@ -86,6 +86,7 @@ static err store_new(struct server_cassandra *k, struct err_note *note)
         .log = s->app.log,
         .pool = loop_pool(s->app.loop),
         .keyspace = c->cassandra.keyspace,
+        .dc = c->cassandra.local_dc,
         .random = entropy_u64(),
         .entropy = entropy_bytes,
         .max_skew_ns = c->cassandra.max_skew_ns,
