@@ -17,10 +17,9 @@ enum { TEXT_BYTES_MAX = 512 };
 #define KEY "bucket = ? AND domain = ? AND title = ?"
 #define SHARD "bucket = ? AND domain = ? AND shard = ?"
 
-/* The keyspace stands between the two. */
+/* The keyspace stands between before and behind. gives NULL: what a condition gives. */
 static const struct {
     const char *name, *before, *behind, *takes, *gives;
-    bool conditional;
 } rows[TITLES_STATEMENTS] = {
     [TITLES_FACTS] = { "title.facts", "SELECT fact FROM ", ".title WHERE " KEY, "text, text, text",
                        "blob" },
@@ -100,8 +99,7 @@ static const struct {
     [TITLES_LEASE_SET] = { "lease.set", "UPDATE ",
                            ".lease SET holder = ?, epoch = ?, until = ?, place = ?, done_at = ? "
                            "WHERE job = ? AND part = ? IF epoch = ?",
-                           "bigint, bigint, bigint, bigint, bigint, text, int, bigint",
-                           .conditional = true },
+                           "bigint, bigint, bigint, bigint, bigint, text, int, bigint", NULL },
 };
 
 bool titles_keyspace_is_fine(const char *keyspace, struct err_note *note)
@@ -130,7 +128,7 @@ static bool statement_add(struct titles *t, unsigned i, const char *keyspace, st
                                           .text = t->texts[i],
                                           .takes = rows[i].takes,
                                           .gives = rows[i].gives,
-                                          .idempotent = !rows[i].conditional };
+                                          .idempotent = rows[i].gives != NULL };
     t->statements[i] = cql_statement_new(t->client, &o, note);
     return t->statements[i] != NULL;
 }
