@@ -270,22 +270,32 @@ static void bytes_delete(struct cull_own *o)
     store_call_then(titles_cull(o->work->pages->opts.titles, &o->deletion), &o->deletion.call);
 }
 
-static void content_note(struct cull_own *o, const struct page_content *c)
+/* False: there is no room for one more. */
+static bool content_note(struct cull_own *o, const struct page_content *c)
 {
     str name = str_of(c->name);
     for (unsigned i = 0; i < o->contents_count; i++)
         if (str_eq(o->contents[i], name))
-            return;
-    if (o->contents_count < CONTENTS_MAX) /* those beyond go with the next upkeep */
-        o->contents[o->contents_count++] = name;
+            return true;
+    if (o->contents_count == CONTENTS_MAX)
+        return false;
+    o->contents[o->contents_count++] = name;
+    return true;
 }
 
-/* The contents of those puts alone whose bytes go. */
+/* The contents of those puts alone whose bytes go. A put with one that finds no room keeps its
+ * contents in its fact: the next upkeep deletes them. */
 static void contents_choose(struct cull_own *o)
 {
-    for (size_t i = 0; i < o->puts_count; i++)
+    size_t count = 0;
+    for (size_t i = 0; i < o->puts_count; i++) {
+        bool all = true;
         for (unsigned k = 0; k < o->puts[i]->contents_count; k++)
-            content_note(o, &o->puts[i]->contents[k]);
+            all = content_note(o, &o->puts[i]->contents[k]) && all;
+        if (all)
+            o->puts[count++] = o->puts[i];
+    }
+    o->puts_count = count;
 }
 
 static void latest_looked(struct work *w, err why)

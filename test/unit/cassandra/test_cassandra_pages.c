@@ -619,6 +619,46 @@ static void what_a_render_without_bytes_superseded_is_not_culled(void **state)
     torn_close(&t);
 }
 
+/* A cull has a limit of content names; what it could not name, the next one deletes. */
+static void bytes_of_any_number_of_contents_are_culled(void **state)
+{
+    (void)state;
+    enum { RENDERS = 70 };
+    struct torn t;
+    torn_open(&t, "contents.test");
+    for (unsigned i = 1; i <= RENDERS; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "part-%u", i); /* it fits */
+        fake_clock_advance(&t.clock, NS_PER_S);
+        struct page_put q = { .call = real_call(),
+                              .bucket = t.bucket,
+                              .domain = t.domain,
+                              .title = STR("T"),
+                              .rev = i,
+                              .random = i,
+                              .contents_count = 1,
+                              .contents = { { .name = str_of(name), .raw = str_of(name) } },
+                              .arena = &t.arena };
+        call_run(&q.call, cassandra_pages_put(t.pages, &q));
+        assert_int_equal(q.call.why, ERR_OK);
+    }
+    fake_clock_advance(&t.clock, 500 * NS_PER_S);
+    for (unsigned i = 0; i < 2; i++) {
+        struct cassandra_cull c = {
+            .call = real_call(), .bucket = t.bucket, .domain = t.domain, .title = STR("T")
+        };
+        call_run(&c.call, cassandra_pages_cull(t.pages, &c));
+        assert_int_equal(c.call.why, ERR_OK);
+    }
+    char text[300];
+    (void)snprintf(text, sizeof text,
+                   "SELECT rev FROM %s.body WHERE bucket = 'torn' AND "
+                   "domain = 'contents.test' AND title = 'T'",
+                   the.keyspace); /* it fits */
+    assert_int_equal(real_rows(text), 1);
+    torn_close(&t);
+}
+
 static int setup(void **state)
 {
     if (real_setup(state) != 0)
@@ -639,6 +679,7 @@ int main(void)
         cmocka_unit_test(two_servers_lose_nothing_that_they_acknowledged),
         cmocka_unit_test(a_render_without_bytes_is_passed_over_until_it_is_put_again),
         cmocka_unit_test(what_a_render_without_bytes_superseded_is_not_culled),
+        cmocka_unit_test(bytes_of_any_number_of_contents_are_culled),
     };
     const struct CMUnitTest ledger[] = {
         cmocka_unit_test(two_servers_lose_nothing_that_they_acknowledged),
