@@ -109,7 +109,7 @@ static enum store_start ops_walk(struct page_store *s, struct page_walk *w)
                        : store_gate_leave(c, cassandra_pages_walk(c->pages, w));
 }
 
-/* What finds titles that are due is not there yet (issue 16). */
+/* The store sweeps by its own ticks (sweep.h), whoever asks. */
 static err ops_upkeep(struct page_store *s, bool *more, store_time *next)
 {
     (void)store_of(s);
