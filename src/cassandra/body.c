@@ -1,9 +1,12 @@
-/* body.c - the bytes of one content, put together of its chunks and held to its sum. A replica that
- * was away has not all of them: then a quorum is asked. */
+/* body.c - the bytes of one content, put together of its chunks, a few in an answer, and held to
+ * its sum. A replica that was away has not all of them: then a quorum is asked, from the first on.
+ */
 #include "cassandra/titles_impl.h"
 
 #include <string.h>
 #include <xxhash.h>
+
+enum { BODY_PAGE_ROWS = 8 }; /* 4 MiB: an answer is memory of the node's, too */
 
 struct body {
     struct titles *titles;
@@ -12,7 +15,7 @@ struct body {
     struct cql_part part;
     struct cql_values values;
     char *bytes;
-    size_t all, seen;
+    size_t all, seen, chunks;
 };
 
 static err chunk_take(struct body *b, const struct cql_cell *cells)
@@ -33,18 +36,32 @@ static err chunks_take(struct body *b)
 {
     struct cql_rows rows = b->request.out.rows;
     struct cql_cell cells[2];
-    unsigned count = 0;
     err e = ERR_OK;
-    b->seen = 0;
-    for (; e == ERR_OK && cql_rows_next(&rows, cells); count++)
+    for (; e == ERR_OK && cql_rows_next(&rows, cells); b->chunks++)
         e = chunk_take(b, cells);
-    if (e == ERR_OK && rows.rest.failed)
-        e = ERR_CORRUPT;
-    if (e == ERR_OK && (count == 0 || b->seen < b->all))
-        e = ERR_NOT_FOUND;
-    if (e == ERR_OK && XXH3_64bits(b->bytes, b->all) != b->body->content->sum)
-        e = ERR_CORRUPT;
-    return e;
+    return e == ERR_OK && rows.rest.failed ? ERR_CORRUPT : e;
+}
+
+/* Where the next page begins; n 0: there is none, or the arena is full. */
+static err page_take(struct body *b, str *next)
+{
+    const struct cql_rows *rows = &b->request.out.rows;
+    *next = STR_NONE;
+    if (!rows->more || b->seen == b->all)
+        return ERR_OK;
+    char *state = arena_alloc(b->body->arena, rows->page_state.n);
+    if (state == NULL)
+        return ERR_LIMIT;
+    memcpy(state, rows->page_state.p, rows->page_state.n);
+    *next = (str){ .p = state, .n = rows->page_state.n };
+    return ERR_OK;
+}
+
+static err body_check(const struct body *b)
+{
+    if (b->chunks == 0 || b->seen < b->all)
+        return ERR_NOT_FOUND;
+    return XXH3_64bits(b->bytes, b->all) == b->body->content->sum ? ERR_OK : ERR_CORRUPT;
 }
 
 static void body_done(struct cql_request *q)
@@ -53,12 +70,24 @@ static void body_done(struct cql_request *q)
     struct titles_body *out = b->body;
     err e = q->out.why;
     bool one = q->params.consistency == CQL_LOCAL_ONE;
+    str next = STR_NONE;
     out->note = q->out.note;
     if (e == ERR_OK)
         e = chunks_take(b);
+    if (e == ERR_OK)
+        e = page_take(b, &next);
     cql_outcome_fini(&q->out);
-    if (one && e != ERR_OK && e != ERR_SHUTDOWN && !store_call_canceled(&out->call)) {
+    if (e == ERR_OK && next.n > 0 && store_call_canceled(&out->call))
+        e = ERR_TIMEOUT;
+    if (e == ERR_OK && next.n == 0)
+        e = body_check(b);
+    bool again = one && e != ERR_OK && e != ERR_SHUTDOWN && !store_call_canceled(&out->call);
+    if (again) {
+        b->seen = b->chunks = 0;
         q->params.consistency = CQL_LOCAL_QUORUM;
+    }
+    if (again || (e == ERR_OK && next.n > 0)) {
+        q->params.page_state = again ? STR_NONE : next;
         cql_start(b->titles->client, q);
         return;
     }
@@ -88,6 +117,7 @@ enum store_start titles_body(struct titles *t, struct titles_body *out)
     b->request = titles_request(t, &out->call, body_done);
     b->request.parts = &b->part;
     b->request.params.consistency = out->settled ? CQL_LOCAL_QUORUM : CQL_LOCAL_ONE;
+    b->request.params.page_rows = BODY_PAGE_ROWS;
     b->request.speculative = true;
     cql_start(t->client, &b->request);
     return STORE_LATER;

@@ -11,7 +11,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { CASSANDRA_WORK_BYTES_MAX = 64 << 20 }; /* facts of one title, and what is derived of them */
+enum {
+    CASSANDRA_FACTS_BYTES_MAX = 64 << 20, /* facts of one title, and what is derived of them */
+    /* and the bytes of one render beside them */
+    CASSANDRA_WORK_BYTES_MAX = CASSANDRA_FACTS_BYTES_MAX + PAGE_BYTES_MAX,
+};
 
 struct bucket_plans { /* never changes */
     struct bucket_plans *older;

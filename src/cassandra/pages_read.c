@@ -12,6 +12,7 @@ struct read_own { /* in the work's arena */
     unsigned left; /* contents to read, as bits */
     unsigned at;
     struct titles_body body;
+    struct arena_mark mark; /* before the body's bytes */
 };
 
 static void read_next(struct read_own *r);
@@ -50,13 +51,16 @@ static void body_read(struct store_call *c)
 {
     struct titles_body *b = CONTAINER_OF(c, struct titles_body, call);
     struct read_own *r = CONTAINER_OF(b, struct read_own, body);
+    struct arena *a = &r->work->arena;
     if (c->why == ERR_NOT_FOUND) {
+        arena_release(a, r->mark);
         work_without(r->work, &r->row);
         return;
     }
     err e = work_blame(r->work, c->why, false, &b->note);
     if (e == ERR_OK)
         e = body_take(r, b->bytes);
+    arena_release(a, r->mark);
     body_taken(r, e);
 }
 
@@ -80,14 +84,16 @@ static void read_next(struct read_own *r)
         body_taken(r, body_take(r, w->newest->bytes)); /* as deep as contents are wanted */
         return;
     }
-    r->body = (struct titles_body){
-        .call = { .home = w->call->home, .done = body_read, .part_of = w->call },
-        .key = w->key,
-        .name = r->row.r.name,
-        .digest = r->row.digest,
-        .content = r->read->contents[r->at],
-        .arena = &w->arena
-    };
+    r->mark = arena_mark(&w->arena);
+    r->body = (struct titles_body){ .call = { .home = w->call->home,
+                                              .done = body_read,
+                                              .part_of = w->call,
+                                              .deadline = w->call->deadline },
+                                    .key = w->key,
+                                    .name = r->row.r.name,
+                                    .digest = r->row.digest,
+                                    .content = r->read->contents[r->at],
+                                    .arena = &w->arena };
     store_call_then(titles_body(w->pages->opts.titles, &r->body), &r->body.call);
 }
 

@@ -659,6 +659,26 @@ static void bytes_of_any_number_of_contents_are_culled(void **state)
     torn_close(&t);
 }
 
+/* As large as page.body_bytes_max may be: what was acknowledged can be read. */
+static void the_largest_render_can_be_read(void **state)
+{
+    (void)state;
+    struct torn t;
+    torn_open(&t, "large.test");
+    arena_fini(&t.arena);
+    arena_init(&t.arena, 4 * (size_t)PAGE_BYTES_MAX);
+    const size_t n = PAGE_BYTES_MAX - 64;
+    char *body = malloc(n + 1);
+    assert_non_null(body);
+    memset(body, 'x', n);
+    body[n] = '\0';
+    (void)torn_put(&t, 1, body);
+    assert_int_equal(torn_read(&t, SELECT_LATEST, (struct page_name){ .rev = 0 }, body), ERR_OK);
+    assert_false(torn_put(&t, 1, body).created);
+    free(body);
+    torn_close(&t);
+}
+
 static int setup(void **state)
 {
     if (real_setup(state) != 0)
@@ -680,6 +700,7 @@ int main(void)
         cmocka_unit_test(a_render_without_bytes_is_passed_over_until_it_is_put_again),
         cmocka_unit_test(what_a_render_without_bytes_superseded_is_not_culled),
         cmocka_unit_test(bytes_of_any_number_of_contents_are_culled),
+        cmocka_unit_test(the_largest_render_can_be_read),
     };
     const struct CMUnitTest ledger[] = {
         cmocka_unit_test(two_servers_lose_nothing_that_they_acknowledged),
