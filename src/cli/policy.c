@@ -116,8 +116,10 @@ static void schema_seen(void *ctx, err why, unsigned version, const struct err_n
     struct policy_verb *v = ctx;
     struct err_note told = *note;
     if (why == ERR_OK && version != SCHEMA_VERSION) {
-        err_note_set(&told, "the schema of keyspace %s has version %u, this program knows %d",
-                     v->config->cassandra.keyspace, version, SCHEMA_VERSION);
+        err_note_set(&told, "the schema of keyspace %s has version %u, this program knows %d: %s",
+                     v->config->cassandra.keyspace, version, SCHEMA_VERSION,
+                     version < SCHEMA_VERSION ? "palimpsest store schema brings it there"
+                                              : "a newer program is needed");
         why = ERR_CONFLICT;
     }
     const struct skew_opts o = { .client = v->cluster.client,
