@@ -15,10 +15,16 @@
 
 #define UPKEEP_MAGIC 0x0fbeeb01u
 
+enum {
+    TOLD_MS = 60000, /* a cluster may be away for hours */
+};
+
 /* What is culled apart from the other. */
 struct part {
     const char *name;
     mono again_at; /* after it failed */
+    err told;      /* in the log, at most once in TOLD_MS */
+    mono tell_at;
     bool more;
     store_time next;
 };
@@ -69,6 +75,11 @@ static void part_end(struct upkeep *u, struct part *p, err why)
     if (why == ERR_SHUTDOWN)
         return;
     metric_add(u->failures, 1);
+    const mono now = clock_mono(u->app->clock);
+    if (why == p->told && now.ns < p->tell_at.ns)
+        return;
+    p->told = why;
+    p->tell_at = mono_add_ms(now, TOLD_MS);
     log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", p->name),
               LOG_CSTR("why", err_name(why)),
               LOG_CSTR("what", why == ERR_FULL

@@ -200,6 +200,24 @@ def without_the_node_it_is_503_until_the_node_is_back(binary):
 
 
 @scene
+def upkeep_that_fails_is_told_once_a_minute(binary):
+    cluster = applied(binary, 'quiet')
+    with serve(binary, cluster, 'quiet') as a:
+        def failures():
+            text = a.request('GET', '/metrics').body.decode()
+            return sum(int(line.split()[1]) for line in text.splitlines()
+                       if line.startswith('palimpsest_upkeep_failures_total'))
+        before = failures()
+        cluster.kill(1)
+        wait_until(lambda: failures() - before >= 6, 'it is tried again and again')
+        told = [line.partition(' warn ')[2] for line in a.stderr().splitlines()
+                if ' upkeep.failed ' in line]
+        check(told, 'it is told')
+        eq(len(told), len(set(told)), f'each reason once: {told}')
+        cluster.start(1)
+
+
+@scene
 def a_server_may_start_before_its_cluster(binary):
     cluster = applied(binary, 'early')
     with serve(binary, cluster, 'early') as a:
