@@ -238,7 +238,8 @@ class Server:
                 if code is not None:
                     eq(code, 0, f'exit code at the end ({self.stderr()[-2000:]})')
         finally:
-            shared_store.drop(self.data)
+            if self.folder in self.data.parents:
+                shared_store.drop(self.data)
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def check_reports(self):
@@ -379,6 +380,7 @@ def _run_scene(function, binary):
     finally:
         signal.alarm(0)
         _end_servers()
+        shared_store.drop()
 
 
 def main(arguments=None):
@@ -398,6 +400,9 @@ def main(arguments=None):
     failed = 0
     for function in _scenes:
         if wanted and function.__name__ not in wanted:
+            continue
+        if shared_store.left_out(function):
+            print(f'left out {function.__name__}: {shared_store.left_out(function)}', flush=True)
             continue
         why = _run_scene(function, binary)
         failed += why is not None

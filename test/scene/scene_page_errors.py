@@ -5,6 +5,7 @@ import json
 
 from harness import check, eq, main, scene
 from page_help import page_server, path, problem, put
+from shared_store import not_shared
 
 
 @scene
@@ -37,6 +38,7 @@ def a_browser_may_ask_before_it_asks(binary):
 
 
 @scene
+@not_shared('it asks for tables, streams or events, which are not there on a shared store')
 def unknown_paths_are_404_and_wrong_methods_405_with_allow(binary):
     with page_server(binary) as server:
         put(server, 'A', 1, b'x')
@@ -91,6 +93,7 @@ def broken_escapes_are_400(binary):
 
 
 @scene
+@not_shared('it asks for tables, streams or events, which are not there on a shared store')
 def what_is_too_large_is_one_kind_of_problem(binary):
     with page_server(binary) as server:
         bundle = {'html': {'body': 'x', 'headers': {'x-long': 'v' * 9000}}}
@@ -99,6 +102,7 @@ def what_is_too_large_is_one_kind_of_problem(binary):
 
 
 @scene
+@not_shared('it asks for tables, streams or events, which are not there on a shared store')
 def head_tells_the_length_of_the_get(binary):
     """RFC 9110 8.6: Content-Length of a HEAD is the one of the GET, of refusals, too."""
     with page_server(binary) as server:

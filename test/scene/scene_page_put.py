@@ -6,6 +6,7 @@ import json
 
 from harness import check, eq, main, scene
 from page_help import ZSTD_BUCKET, explain, get, history, http_date, instant, page_server, path, problem, put, tid, zstd_of
+from shared_store import not_shared
 
 
 @scene
@@ -320,6 +321,7 @@ def conditions_on_a_put_are_judged_by_the_latest(binary):
 
 
 @scene
+@not_shared('latest_hash keeps nothing that is superseded: a store of many servers refuses such a policy')
 def other_buckets_take_the_same_routes(binary):
     with page_server(binary, '--set', 'buckets.mobile.kind=page', '--set', 'buckets.mobile.policy=latest_hash',
                      '--set', 'buckets.mobile.contents=lead,remaining') as server:

@@ -8,6 +8,7 @@ from cli import Client
 from harness import check, eq, main, scene
 from origin import Origin
 from page_help import DAY, explain, get, instant, page_server, path, problem, put, tid
+from shared_store import differs
 
 STASHES = '/v1/admin.stash/localhost'
 TRANSFORM = '/localhost/v1/transform/wikitext/to/html/'
@@ -78,6 +79,8 @@ def what_is_kept_for_edits_is_listed_and_taken_away(binary):
         server.restart()
         eq(brief(kept(server)), [pins[1], previews[1]])
         server.clock(advance='1d')
+        if differs('a release lingers: another server may just have seen the pin'):
+            server.clock(advance='1h')
         eq(kept(server), [])
 
 
@@ -93,6 +96,8 @@ def a_pin_that_is_taken_away_holds_nothing_alive_and_frees_its_room(binary):
         eq(server.json('DELETE', STASHES).body['removed'], 1)
         get(server, 'B', query='?stash=true')
         server.clock(advance='1h')
+        if differs('a release lingers: another server may just have seen the pin'):
+            server.clock(advance='1h')
         problem(server.request('GET', path('html', 'A', 1, tid())), 410, 'culled')
 
 

@@ -7,6 +7,7 @@ import re
 
 from harness import check, eq, main, scene
 from page_help import http_date, page_server, problem, tid
+from shared_store import not_shared
 
 KV = '/localhost/v1/key_value'
 KRV = '/localhost/v1/key_rev_value'
@@ -370,6 +371,7 @@ def options_that_would_do_nothing_are_refused_by_name(binary):
 
 
 @scene
+@not_shared('it asks for tables, streams or events, which are not there on a shared store')
 def what_restbase_itself_sends_is_taken(binary):
     """Bodies of its modules: key_value and parsoid.js of 2019, mobileapps.js and key_rev_latest_value.js of 2016 and 2017."""
     cassandra = {'compression': [{'algorithm': 'deflate', 'block_size': 256}], 'updates': {'pattern': 'timeseries'}}

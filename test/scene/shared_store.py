@@ -1,14 +1,33 @@
 """Scenes of pages on Cassandra instead of a data directory: with SCENE_CASSANDRA=HOST:PORT/DC in the environment each
-server of harness.py keeps its pages in a keyspace of its own, made for its data folder and dropped with it."""
+server of harness.py keeps its pages in a keyspace of its own, made for its data folder. Tables take seconds to make, so
+a keyspace is emptied for the next one, and dropped with the program.
+
+What cannot be the same on a store of many servers, a scene says by one of these, with the reason:
+
+    @scene
+    @not_shared('latest_hash keeps nothing that is superseded, so no other server can be read behind a put')
+    def what_latest_hash_forgets(binary):
+
+    differs('a release lingers: another server may just have seen the pin') and server.clock(advance='10s')
+
+`python3 test/scene/shared_store.py` lists them all.
+"""
+import ast
+import atexit
 import hashlib
 import os
 import pathlib
 import subprocess
 import sys
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / 'tools/cassandra'))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[1] / 'tools/cassandra'))
 
 SCHEMA_TIMEOUT = 300
+KEPT = 'meta'               # the table that says which tables there are
+
+_of_data = {}               # keyspaces of data folders in use
+_free = []
 
 
 def place():
@@ -17,8 +36,28 @@ def place():
     return said.split('/') if said else None
 
 
+def not_shared(reason):
+    """A scene that is left out on a shared store."""
+    def mark(function):
+        function.not_shared = reason
+        return function
+    return mark
+
+
+def differs(_reason):
+    """Whether the store is shared: what follows holds there alone."""
+    return place() is not None
+
+
+def left_out(function):
+    """Why this scene does not run now, or None."""
+    return getattr(function, 'not_shared', None) if place() else None
+
+
 def keyspace(data):
-    return 's' + hashlib.sha256(str(data).encode()).hexdigest()[:20]
+    if str(data) not in _of_data:
+        _of_data[str(data)] = _free.pop() if _free else 's' + hashlib.sha256(str(data).encode()).hexdigest()[:20]
+    return _of_data[str(data)]
 
 
 def options(data):
@@ -45,15 +84,56 @@ def policies(binary, words):
 
 def make(binary, data, words=()):
     """The tables, when they are not there, and the policies of a server with these words."""
-    if place() is not None:
+    if place() is None:
+        return
+    if not _of_data and not _free:
+        atexit.register(_drop_all)
+    if str(data) not in _of_data and not _free:
         subprocess.run([binary, 'store', 'schema', *options(data)], stdin=subprocess.DEVNULL, check=True,
                        stdout=subprocess.DEVNULL, timeout=SCHEMA_TIMEOUT)
-        policies(binary, [*words, *options(data)])
+    policies(binary, [*words, *options(data)])
 
 
-def drop(data):
-    if place() is not None:
-        from cql import Session     # pylint: disable=import-outside-toplevel,import-error
-        host, _, port = place()[0].rpartition(':')
-        with Session(host, int(port)) as session:
-            session.execute(f'DROP KEYSPACE IF EXISTS {keyspace(data)}')
+def _session():
+    from cql import Session     # pylint: disable=import-outside-toplevel,import-error
+    host, _, port = place()[0].rpartition(':')
+    return Session(host, int(port))
+
+
+def drop(data=None):
+    """What was kept for this data folder, or for any."""
+    gone = list(_of_data) if data is None else [str(data)] if str(data) in _of_data else []
+    if not gone:
+        return
+    with _session() as session:
+        for one in gone:
+            space = _of_data[one]
+            for row in session.execute(f"SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{space}'"):
+                if row['table_name'] != KEPT:
+                    session.execute(f'TRUNCATE {space}.{row["table_name"]}')
+            del _of_data[one]
+            _free.append(space)
+
+
+def _drop_all():
+    with _session() as session:
+        for space in [*_free, *_of_data.values()]:
+            session.execute(f'DROP KEYSPACE IF EXISTS {space}')
+
+
+def said():
+    """(file, scene, reason) of all that differs, as the sources say it."""
+    for file in sorted(HERE.glob('*.py')):
+        for function in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and getattr(call.func, 'id', '') in ('not_shared', 'differs') \
+                        and isinstance(call.args[0], ast.Constant):
+                    what = 'left out' if call.func.id == 'not_shared' else 'differs'
+                    yield file.name, function.name, what, call.args[0].value
+
+
+if __name__ == '__main__':
+    for line in said():
+        print('{}  {}  {}: {}'.format(*line))
