@@ -297,6 +297,7 @@ static void what_is_noted_twice_is_one_entry(void **state)
     (void)state;
     open_it(RULE("redis", ""));
     change_start(b.s.change);
+    stage_calm(&b.s);             /* the look of the start is over */
     stage_hold(&b.s, STAGE_LOOK); /* the item is made, and not begun */
     tell("a", "M", 2, 1);
     stage_until_held(&b.s);
