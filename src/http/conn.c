@@ -59,11 +59,6 @@ static bool bytes_set(struct conn_bytes *b, str s)
     return true;
 }
 
-static str bytes_str(const struct conn_bytes *b)
-{
-    return (str){ .p = b->p, .n = b->n };
-}
-
 static ssize_t bytes_receive(struct http_conn *c, char *at, size_t most)
 {
     return c->transport->read(c, at, most);
@@ -236,7 +231,7 @@ static enum step rest_send(struct http_conn *c)
 {
     struct pieces p;
     pieces_clear(&p);
-    piece_add(&p, str_skip(bytes_str(&c->rest_head), c->rest_head_sent));
+    piece_add(&p, conn_rest_head(c));
     piece_add(&p, c->rest_body);
     ssize_t sent = pieces_send(c, &p);
     if (sent < 0)

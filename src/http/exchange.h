@@ -182,6 +182,12 @@ struct http_conn {
     char peer[HTTP_PEER_BYTES];
     struct http_exchange x;
 };
+
+/* What was not sent yet of rest_head. Borrowed until that is freed. */
+static inline str conn_rest_head(const struct http_conn *c)
+{
+    return str_skip((str){ .p = c->rest_head.p, .n = c->rest_head.n }, c->rest_head_sent);
+}
 #define CONN_MAGIC 0x0c0991e1u
 
 /* Forgets the request and its memory. */

@@ -342,8 +342,7 @@ static enum stream_got stream_rest_send(struct http_conn *c)
     struct conn_stream *s = &c->stream;
     struct pieces p;
     pieces_clear(&p);
-    piece_add(&p, (str){ .p = c->rest_head.p + c->rest_head_sent,
-                         .n = c->rest_head.n - c->rest_head_sent });
+    piece_add(&p, conn_rest_head(c));
     piece_add(&p, c->rest_body);
     piece_add(&p, s->tail);
     ssize_t sent = pieces_send(c, &p);
