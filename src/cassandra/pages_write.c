@@ -116,6 +116,8 @@ static err put_decide(struct work *w, struct page_put *q, struct put_own *own)
     err e = title_decide_put(&w->memory.title, &request, a);
     if (e == ERR_GONE)
         q->trace = a->trace;
+    if (e == ERR_GONE && a->trace.state != PAGE_PURGED)
+        q->again_at = title_said_until(&w->memory.title, a->trace.at);
     if (a->note != NULL)
         err_note_set(&q->note, "%s", a->note);
     if (e != ERR_OK)

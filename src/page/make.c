@@ -7,9 +7,10 @@
  * What the origin denies is marked in the store before the put or the end (ask.h). What it denies
  * while a render is on its way to the store finds nothing to mark there: so the maker looks at the
  * cells of trust.h once the render is stored, which are told before the store is (make_late.c).
- * Invariants: one
- * of look, ask, put is under way from start to finish, and whoever ends it hands m on; the maker's
- * calls of the flight, finish among them, are on the loop. */
+ * Where servers share a store, a word counts as said a little later than it was (title.h), so a
+ * render that follows it at once is refused; the maker rests that long before it asks again.
+ * Invariants: one of look, ask, put, rest is under way from start to finish, and whoever ends it
+ * hands m on; the maker's calls of the flight, finish among them, are on the loop. */
 #include "page/make_impl.h"
 
 #include "base/budget.h"
@@ -18,6 +19,7 @@
 #include "base/metrics.h"
 #include "http/percent.h"
 #include "loop/entropy.h"
+#include "loop/loop.h"
 #include "page/content.h"
 #include "page/headers.h"
 #include "page/hop.h"
@@ -33,6 +35,7 @@
 
 enum {
     MAKE_TRIES_MAX = 2,     /* a purge may come in between once */
+    REST_MS_MAX = 10000,    /* before the next try */
     TRAVEL_MS = 30000,      /* how long other servers may take what was made here */
     RENDER_TELL_MS = 60000, /* between two lines about failures of one kind and wiki */
 };
@@ -91,6 +94,7 @@ static void make_release(void *ctx)
     struct make *m = ctx;
     MAGIC_CHECK(m, MAKE_MAGIC);
     m->magic = 0;
+    loop_timer_free(&m->rest);
     if ((m->flags & MAKE_TOLD) != 0) /* by now it is in Redis */
         page_made_tell(m->service, &m->target, m->name);
     arena_fini(&m->arena);
@@ -170,9 +174,42 @@ void make_here(struct make *m)
     make_finish(m);
 }
 
-/* A purge came in between: once more, of what is there now. */
+/* How long the wiki is not to be asked again; 0: it may be. */
+static int64_t rest_ms(const struct make *m)
+{
+    int64_t ns = m->put.again_at.ns - clock_store(m->service->clock).ns;
+    int64_t ms = ns <= 0 ? 0 : ns / NS_PER_MS + 1;
+    if (ms > REST_MS_MAX)
+        ms = REST_MS_MAX;
+    return mono_add_ms(clock_mono(m->service->clock), ms).ns < flight_deadline(m->flight).ns ? ms
+                                                                                             : 0;
+}
+
+static void rested(void *ctx)
+{
+    struct make *m = ctx;
+    MAGIC_CHECK(m, MAKE_MAGIC);
+    m->rests = false;
+    if (m->canceled) {
+        make_fail(m, ERR_SHUTDOWN, NULL);
+        make_finish(m);
+    } else {
+        make_here(m);
+    }
+}
+
+static void make_rest(struct make *m, int64_t ms)
+{
+    if (m->rest == NULL)
+        m->rest = loop_timer_new(m->service->loop, rested, m);
+    m->rests = true;
+    loop_timer_start(m->rest, ms, 0);
+}
+
+/* A purge or a word of the wiki came in between: once more, of what is there now. */
 void make_again(struct make *m)
 {
+    int64_t ms = rest_ms(m);
     m->why = ERR_OK;
     m->flags |= MAKE_PURGED;
     if (m->canceled) {
@@ -182,6 +219,8 @@ void make_again(struct make *m)
         m->keep = false; /* no fault of the origin's: who asks next begins anew */
         make_fail(m, ERR_AGAIN, m->note.text[0] != 0 ? NULL : "it was purged while it was made");
         make_finish(m);
+    } else if (ms > 0) {
+        make_rest(m, ms);
     } else {
         make_here(m);
     }
@@ -429,7 +468,10 @@ static void make_cancel(struct flight *f, void *ctx)
     struct make *m = ctx;
     (void)f;
     m->canceled = true;
-    page_ask_cancel(&m->ask);
+    if (m->rests)
+        loop_timer_start(m->rest, 0, 0);
+    else
+        page_ask_cancel(&m->ask);
 }
 
 /* ---- joining ---- */

@@ -37,6 +37,8 @@ struct make {
     struct page_hear hear; /* of a render that came too late */
     struct title_mark mark;
     struct task task;
+    struct loop_timer *rest; /* until the next try; NULL: it never had to rest */
+    bool rests;
     err why;
     bool keep; /* the error is worth remembering */
     struct err_note note;
