@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""All tests in all builds, counted. Started by script/test; the steps and their names are STEPS below.
+"""All tests in all builds, counted. Started by script/test; the steps and their names are STEPS below. `a+b` runs two steps beside
+each other.
 
 Every step builds in build-test/STEP (or TEST_BUILDS/STEP). The trees of later steps are built while the tests of a step run: tests
 wait for most of their time, and the compilers take only what they leave. A cmocka program counts by its tests, any other program as one, a build that
@@ -23,8 +24,10 @@ import time
 import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / 'tools' / 'wiki'))
+for place in ('wiki', 'cassandra'):
+    sys.path.append(str(ROOT / 'tools' / place))
 import mediawiki                     # noqa: E402  pylint: disable=wrong-import-position
+from cluster import Cluster          # noqa: E402  pylint: disable=wrong-import-position
 BUILDS = pathlib.Path(os.environ.get('TEST_BUILDS', ROOT / 'build-test')).resolve()
 FUZZ_SECONDS = int(os.environ.get('FUZZ_SECONDS', '10'))
 FUZZ_SEED = int(os.environ.get('FUZZ_SEED', '1'))      # 0: another each time, for runs that look for something new
@@ -69,6 +72,10 @@ class Counts:
     def add(self, passed, failed):
         self.passed += passed
         self.failed += failed
+
+    def join(self, others):
+        self.add(others.passed, others.failed)
+        self.failures += others.failures
 
     def tell(self, name, output=''):
         """Says what failed now, and again at the end."""
@@ -234,18 +241,17 @@ FUZZ_SOURCES = sorted((ROOT / 'test' / 'fuzz').glob('fuzz_*.c'))
 LOOSE = '-Db_lundef=false'
 GCC = [], {'CC': 'gcc'}
 LINES_ONLY = '-Dc_args=-g1'          # a backtrace needs no more; the places of variables are what takes long
-ASAN = ['-Db_sanitize=address,undefined', LOOSE, LINES_ONLY], {'CC': 'gcc'}
+ASAN = ['-Db_sanitize=address,undefined', LOOSE, LINES_ONLY], {'CC': 'clang'}    # sees more than gcc does, as NULL + 0
 TREES = {                             # name: (options, targets, environment)
     'gcc': (GCC[0], (), GCC[1]),
     'release': (['--buildtype=release'], ('palimpsest', 'bench'), GCC[1]),
-    'clang': ([], (), {'CC': 'clang'}),
     'asan': (ASAN[0], (), ASAN[1]),
     'tsan': (['-Db_sanitize=thread', LOOSE, LINES_ONLY], (), GCC[1]),
     'fuzz': (['-Dfuzz=true', '-Db_sanitize=address,undefined', LOOSE, '-Dc_args=-fsanitize=fuzzer-no-link'],
              tuple(f'test/fuzz/{source.stem}' for source in FUZZ_SOURCES), {'CC': 'clang'}),
 }
 TREE_LOCKS = {name: threading.Lock() for name in TREES}
-TREES_OF = {'gcc': ('gcc', 'release'), 'clang': ('clang',), 'asan': ('asan',), 'tsan': ('tsan',), 'fuzz': ('fuzz',)}
+TREES_OF = {'gcc': ('gcc', 'release'), 'asan': ('asan',), 'tsan': ('tsan',), 'fuzz': ('fuzz',)}
 
 
 def step_gcc(counts, ahead):
@@ -257,11 +263,8 @@ def step_gcc(counts, ahead):
         counts.tell('gcc: the release build', broken)
 
 
-def step_clang(counts, ahead):
-    build_and_test('clang', ['--no-suite', 'long', '--no-suite', 'gates'], counts, ahead)
-
-
 def step_asan(counts, ahead):
+    """By clang, so that both compilers warn, and both compile what is tested."""
     build_and_test('asan', ['--no-suite', 'long', '--no-suite', 'gates'], counts, ahead)
 
 
@@ -348,7 +351,7 @@ def step_fuzz(counts, ahead):
 SCENE_FILE = re.compile(r'== (\S+) .*: (\d+) s$')    # as test/scene/run.py heads what a file said
 
 
-def run_scenes(step, name, counts, *files, jobs=BESIDE):
+def run_scenes(step, name, counts, *files, jobs=BESIDE, more_env=None):
     """Runs the scenes of these files, or all of test/scene, with the binary of a build."""
     binary = BUILDS / name / 'palimpsest'
     if not binary.exists():
@@ -356,7 +359,7 @@ def run_scenes(step, name, counts, *files, jobs=BESIDE):
         counts.add(0, 1)
         return
     command = [sys.executable, ROOT / 'test' / 'scene' / 'run.py', binary, *(['--', *files] if files else [])]
-    env = {**os.environ, 'SCENE_JOBS': str(jobs)}
+    env = {**os.environ, 'SCENE_JOBS': str(jobs), **(more_env or {})}
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, errors='replace')
     said = ['']                       # since the last one that passed
     progress, passed, durations = Progress(f'{step}: passed'), 0, []
@@ -424,20 +427,22 @@ def step_faults(counts, _ahead):
     run_slow_wiki('faults', counts)
 
 
-def run_cassandra(step, counts, *patterns):
-    """Files of test/cassandra, one after another: each has nodes of its own, and ends them."""
+def run_cassandra(step, counts, *patterns, share=None):
+    """Files of test/cassandra, one after another. share: the folder of a node that is up, for all that need no other; the rest
+    start and end nodes of their own."""
     programs = ['palimpsest', 'example/cql', 'test/cassandra/client', 'bench/cql_strategies',
                 *(f'test/unit/cassandra/{path.stem}' for path in sorted((ROOT / 'test/unit/cassandra').glob('test_*.c')))]
     broken = build('gcc', GCC[0], programs, GCC[1])
     if broken:
         counts.tell(f'{step}: the build', broken)
     files = sorted(path for pattern in patterns for path in (ROOT / 'test' / 'cassandra').glob(pattern))
-    run_scenes(step, 'gcc', counts, *files, jobs=1)
+    run_scenes(step, 'gcc', counts, *files, jobs=1, more_env={'CASSANDRA_NODE_DIR': str(share)} if share else None)
 
 
 def step_cassandra(counts, _ahead):
     """A real Cassandra of one node."""
-    run_cassandra('cassandra', counts, 'test_*.py', 'scene_*.py')
+    with Cluster() as cluster:
+        run_cassandra('cassandra', counts, 'test_*.py', 'scene_*.py', share=cluster.folder)
 
 
 def step_cassandra_long(counts, _ahead):
@@ -472,7 +477,7 @@ def step_model(counts, _ahead):
 
 
 STEPS = {
-    'gcc': step_gcc, 'clang': step_clang, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene, 'wiki': step_wiki,
+    'gcc': step_gcc, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene, 'wiki': step_wiki,
     'fuzz': step_fuzz, 'lag': step_lag, 'faults': step_faults, 'fresh': step_fresh, 'quick': step_quick,
     'cassandra': step_cassandra, 'cassandra-long': step_cassandra_long,
 }
@@ -481,7 +486,8 @@ ALONE = ('lag', 'faults', 'fresh', 'quick', 'cassandra', 'cassandra-long')    # 
 
 def main():
     wanted = sys.argv[1:] or [name for name in STEPS if name not in ALONE]
-    for name in wanted:
+    wanted = [group.split('+') for group in wanted]
+    for name in (name for group in wanted for name in group):
         if name not in STEPS:
             print(f'no step {name}; there are: {" ".join(STEPS)}', file=sys.stderr)
             return 2
@@ -493,7 +499,7 @@ def main():
         say(f'another run is at work in {BUILDS}; waiting for it')
         fcntl.flock(lock, fcntl.LOCK_EX)
     counts = Counts()
-    ahead = Ahead(dict.fromkeys(tree for name in wanted for tree in TREES_OF.get(name, ())))
+    ahead = Ahead(dict.fromkeys(tree for group in wanted for name in group for tree in TREES_OF.get(name, ())))
     try:
         run_steps(wanted, counts, ahead)
     finally:
@@ -503,16 +509,24 @@ def main():
     return 1 if counts.failed or counts.passed == 0 else 0
 
 
+def run_step(name, ahead):
+    counts, began = Counts(), time.monotonic()
+    say(f'== {name}')
+    try:
+        STEPS[name](counts, ahead)
+    except Exception:                 # pylint: disable=broad-except    # the other steps are run all the same
+        counts.tell(f'{name}: the step itself', traceback.format_exc())
+        counts.add(0, 1)
+    say(f'   {name}: {counts.passed} passed, {counts.failed} failed, {time.monotonic() - began:.0f} s')
+    return counts
+
+
 def run_steps(wanted, counts, ahead):
-    for name in wanted:
-        began, passed, failed = time.monotonic(), counts.passed, counts.failed
-        say(f'== {name}')
-        try:
-            STEPS[name](counts, ahead)
-        except Exception:             # pylint: disable=broad-except    # the other steps are run all the same
-            counts.tell(f'{name}: the step itself', traceback.format_exc())
-            counts.add(0, 1)
-        say(f'   {counts.passed - passed} passed, {counts.failed - failed} failed, {time.monotonic() - began:.0f} s')
+    """One group after another, the steps of a group beside each other."""
+    for group in wanted:
+        with concurrent.futures.ThreadPoolExecutor(len(group)) as pool:
+            for own in pool.map(run_step, group, [ahead] * len(group)):
+                counts.join(own)
 
 
 if __name__ == '__main__':

@@ -32,9 +32,11 @@ _node = []
 
 def node():
     """A cluster of one node without log-in or TLS, shared by the scenes of a file; it ends with the
-    program. It runs when this returns, whatever the scene before has done to it."""
+    program. It runs when this returns, whatever the scene before has done to it.
+    CASSANDRA_NODE_DIR: the folder of one that is up, which all files share and who started it ends."""
     if not _node:
-        _node.append(Cluster().up())
+        folder = os.environ.get('CASSANDRA_NODE_DIR')
+        _node.append(Cluster.found(folder) if folder else Cluster().up())
     cluster = _node[0]
     if cluster.pid(1) is not None and not cluster.runs(1):
         cluster.cont(1)
