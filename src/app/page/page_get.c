@@ -84,11 +84,12 @@ static int shape_of(const struct content_get *g)
 static bool content_waits(struct page_get *p, enum page_wait what)
 {
     struct content_get *g = CONTAINER_OF(p, struct content_get, page);
-    bool first = !g->deferred;
     if (!page_waits(g->x, &g->deferred, what))
         return false;
-    if (first && what == WAIT_OTHERS)
+    if (!g->tells_gone && what == WAIT_OTHERS) {
+        g->tells_gone = true; /* a read that waited for the store did not ask to be told */
         http_on_gone(g->x, client_gone, g);
+    }
     if (what == WAIT_OTHERS && p->deadline.ns == 0) {
         p->deadline = page_wait_deadline(g->x, g->app);
         p->shape = shape_of(g);

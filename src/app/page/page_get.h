@@ -9,7 +9,7 @@ struct content_get {
     struct page_get page;
     struct http_exchange *x;
     const struct app *app;
-    bool deferred;
+    bool deferred, tells_gone; /* tells_gone: it is told when its client leaves */
     /* of an answer with a content, once page_edge_choose has looked */
     const char *cache_control;
     int64_t age_s_max; /* as of page_settings */
