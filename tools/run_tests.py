@@ -439,9 +439,21 @@ def run_cassandra(step, counts, *patterns, share=None):
     run_scenes(step, 'gcc', counts, *files, jobs=1, more_env={'CASSANDRA_NODE_DIR': str(share)} if share else None)
 
 
+NODES = []                            # clusters that are up
+
+
+def end_nodes(number, _frame):
+    """A node that a scene killed and started again outlives that scene, and would outlive this program."""
+    for cluster in NODES:
+        cluster.end_all()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
 def step_cassandra(counts, _ahead):
     """A real Cassandra of one node."""
     with Cluster() as cluster:
+        NODES.append(cluster)
         run_cassandra('cassandra', counts, 'test_*.py', 'scene_*.py', share=cluster.folder)
 
 
@@ -491,6 +503,7 @@ def main():
         if name not in STEPS:
             print(f'no step {name}; there are: {" ".join(STEPS)}', file=sys.stderr)
             return 2
+    signal.signal(signal.SIGTERM, end_nodes)
     BUILDS.mkdir(parents=True, exist_ok=True)
     lock = open(BUILDS / '.lock', 'w', encoding='ascii')
     try:
