@@ -4,6 +4,7 @@
  * where the client put them until restbase_fetch_fini. */
 #include "cassandra/restbase_impl.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,64 @@ bool restbase_rev(const struct cql_cell *cell, uint64_t *out)
     return true;
 }
 
+/* ---- names ---- */
+
+void restbase_name_take(struct restbase_name *n, const struct cql_cell *cells)
+{
+    str rev, tid;
+    *n = (struct restbase_name){ .unfit = NULL };
+    if (!cql_get_bytes(&cells[0], &rev) || !cql_get_bytes(&cells[1], &tid)) {
+        n->unfit = "it has no revision";
+    } else if (!restbase_rev(&cells[0], &n->rev) || rev.n > sizeof n->rev_raw) {
+        n->unfit = "its revision is no number above 0";
+    } else if (!cql_get_tid(&cells[1], &n->tid) || tid.n != sizeof n->tid_raw) {
+        n->unfit = "its tid is no UUID of version 1";
+    } else {
+        memcpy(n->rev_raw, rev.p, rev.n);
+        n->rev_n = rev.n;
+        memcpy(n->tid_raw, tid.p, tid.n);
+    }
+}
+
+/* The shortest two's complement, as Cassandra wants it. */
+static size_t varint_write(uint64_t n, char *out)
+{
+    unsigned bytes = 1;
+    while (bytes < 8 && n >> (8 * bytes - 1) != 0)
+        bytes++;
+    for (unsigned i = 0; i < bytes; i++)
+        out[i] = (char)(n >> (8 * (bytes - 1 - i)));
+    return bytes;
+}
+
+bool restbase_name_put(struct restbase_name *n, enum restbase_revs revs)
+{
+    uint64_t max = revs == RESTBASE_INT ? INT32_MAX : INT64_MAX;
+    if (n->rev == 0 || n->rev > max)
+        return false;
+    put_be32(n->tid_raw, (uint32_t)n->tid.ticks);
+    put_be16(n->tid_raw + 4, (uint16_t)(n->tid.ticks >> 32));
+    put_be16(n->tid_raw + 6, (uint16_t)(0x1000 | (n->tid.ticks >> 48 & 0x0fff)));
+    put_be64(n->tid_raw + 8, n->tid.low);
+    switch (revs) {
+    case RESTBASE_INT:
+        put_be32(n->rev_raw, (uint32_t)n->rev);
+        n->rev_n = 4;
+        break;
+    case RESTBASE_LONG:
+        put_be64(n->rev_raw, n->rev);
+        n->rev_n = 8;
+        break;
+    case RESTBASE_VARINT:
+        n->rev_n = varint_write(n->rev, n->rev_raw);
+        break;
+    case RESTBASE_STRING:
+        n->rev_n = (size_t)snprintf(n->rev_raw, sizeof n->rev_raw, "%" PRIu64, n->rev);
+        break;
+    }
+    return true;
+}
+
 /* ---- the reader ---- */
 
 static const struct cql_statement *statement(struct restbase *r, const char *name, const char *text,
@@ -100,9 +159,26 @@ static bool key_statements(struct restbase *r, struct err_note *note)
                  "ORDER BY \"rev\" DESC, \"tid\" DESC",
                  keyspace);
     INVARIANT(n > 0 && n < (int)sizeof r->names_text);
-    r->keys = statement(r, "restbase.keys", r->keys_text, note);
-    r->names = r->keys == NULL ? NULL : statement(r, "restbase.names", r->names_text, note);
-    return r->names != NULL;
+    n = snprintf(r->latest_text, sizeof r->latest_text, "%s LIMIT 1", r->names_text);
+    INVARIANT(n > 0 && n < (int)sizeof r->latest_text);
+    n = snprintf(r->of_rev_text, sizeof r->of_rev_text,
+                 "SELECT \"rev\", \"tid\" FROM %s.\"data\" WHERE \"_domain\" = ? AND \"key\" = ? "
+                 "AND \"rev\" = ? ORDER BY \"rev\" DESC, \"tid\" DESC LIMIT 1",
+                 keyspace);
+    INVARIANT(n > 0 && n < (int)sizeof r->of_rev_text);
+    const struct {
+        const struct cql_statement **to;
+        const char *name, *text;
+    } wanted[] = { { &r->keys, "restbase.keys", r->keys_text },
+                   { &r->names, "restbase.names", r->names_text },
+                   { &r->latest, "restbase.latest", r->latest_text },
+                   { &r->of_rev, "restbase.of_rev", r->of_rev_text } };
+    for (size_t i = 0; i < COUNT_OF(wanted); i++) {
+        *wanted[i].to = statement(r, wanted[i].name, wanted[i].text, note);
+        if (*wanted[i].to == NULL)
+            return false;
+    }
+    return true;
 }
 
 struct restbase *restbase_new(const struct restbase_opts *opts, struct err_note *note)
@@ -115,9 +191,9 @@ struct restbase *restbase_new(const struct restbase_opts *opts, struct err_note 
                             .client = opts->client,
                             .clock = opts->clock,
                             .tables_count = opts->tables_count,
-                            .domain = strdup(opts->domain),
+                            .domain = opts->domain == NULL ? NULL : strdup(opts->domain),
                             .timeout_ms = opts->timeout_ms };
-    INVARIANT(r->domain != NULL);
+    INVARIANT((r->domain == NULL) == (opts->domain == NULL));
     memcpy(r->tables, opts->tables, opts->tables_count * sizeof r->tables[0]);
     bool good = key_statements(r, note);
     for (unsigned i = 0; good && i < r->tables_count; i++)
@@ -199,12 +275,12 @@ static void on_row(struct cql_request *q)
         fetch_end(row->fetch);
 }
 
-static void row_start(struct restbase_fetch *f, unsigned i, mono deadline)
+static void row_start(struct restbase_fetch *f, unsigned i)
 {
     struct restbase_row *row = &f->rows[i];
     *row = (struct restbase_row){ .fetch = f };
     cql_values_init(&row->values, VALUES_BYTES_MAX);
-    cql_put_bytes(&row->values, str_of(f->reader->domain));
+    cql_put_bytes(&row->values, f->domain);
     cql_put_bytes(&row->values, f->title);
     cql_put_bytes(&row->values, (str){ .p = f->name->rev_raw, .n = f->name->rev_n });
     cql_put_bytes(&row->values, (str){ .p = f->name->tid_raw, .n = CQL_UUID_BYTES });
@@ -212,14 +288,13 @@ static void row_start(struct restbase_fetch *f, unsigned i, mono deadline)
     restbase_request(&row->request, on_row);
     row->request.way = CQL_WAY_EXECUTE;
     row->request.parts = &row->part;
-    row->request.deadline = deadline;
+    row->request.deadline = f->deadline;
     cql_start(f->reader->client, &row->request);
 }
 
 void restbase_fetch_start(struct restbase_fetch *f)
 {
     unsigned count = f->reader->tables_count;
-    mono deadline = mono_add_ms(clock_mono(f->reader->clock), f->reader->timeout_ms);
     f->why = ERR_OK;
     f->note.text[0] = '\0';
     f->gone = false;
@@ -227,7 +302,7 @@ void restbase_fetch_start(struct restbase_fetch *f)
     f->waiting = count;
     memset(f->parts, 0, sizeof f->parts);
     for (unsigned i = 0; i < count; i++)
-        row_start(f, i, deadline);
+        row_start(f, i);
 }
 
 void restbase_fetch_cancel(struct restbase_fetch *f)

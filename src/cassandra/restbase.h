@@ -9,8 +9,9 @@
  * lack some.
  *
  * restbase_find looks which keyspaces there are; a restbase reads some of them as the contents of
- * one render; a walk goes over all renders of a domain, by token ranges. Every read is at
- * LOCAL_QUORUM. Nothing is written. Thread: the client's loop; the readers of texts: any. */
+ * one render; a walk goes over all renders of a domain, by token ranges; a look reads one render of
+ * a title. Every read is at LOCAL_QUORUM. Nothing is written. Thread: the client's loop; the
+ * readers of texts: any. */
 #ifndef CASSANDRA_RESTBASE_H
 #define CASSANDRA_RESTBASE_H
 
@@ -29,12 +30,15 @@ enum {
     RESTBASE_TITLE_BYTES_MAX = 1024,
 };
 
+/* How the revisions of a table are written. */
+enum restbase_revs { RESTBASE_INT, RESTBASE_LONG, RESTBASE_VARINT, RESTBASE_STRING };
 struct restbase_table {
     char keyspace[RESTBASE_NAME_BYTES];
     char table[RESTBASE_TABLE_BYTES];     /* "parsoid_ng.html" */
     char content[RESTBASE_CONTENT_BYTES]; /* "html": behind the first dot, or all without one */
     bool json;                            /* values are JSON */
-    bool has_headers, has_type;           /* there are columns headers, content-type */
+    enum restbase_revs revs;
+    bool has_headers, has_type; /* there are columns headers, content-type */
 };
 
 /* What a schema says; the keyspace is untouched. ERR_NOT_FOUND: it is of another kind, the note
@@ -84,8 +88,8 @@ struct restbase_opts {
     struct clock *clock;
     const struct restbase_table *tables; /* copied; the first says which renders there are */
     unsigned tables_count;
-    const char *domain; /* as RESTBase knows it; copied */
-    int64_t timeout_ms; /* of one request */
+    const char *domain; /* of walks, as RESTBase knows it; copied. NULL: there are none */
+    int64_t timeout_ms; /* of one request of a walk */
 };
 /* NULL: ERR_BAD with a note. Before or while the loop runs. Owner: caller; freed after cql_free. */
 struct restbase *restbase_new(const struct restbase_opts *opts, struct err_note *note);
@@ -103,9 +107,39 @@ struct restbase_render {
     uint64_t rev;
     struct tid tid;
     const char *unfit; /* why it cannot be one of ours; the parts say nothing then. NULL: it can */
+    uint64_t newest;   /* of a look: the title's greatest revision, when there is a greater render;
+                          else 0 */
     int64_t from;      /* a walk from here finds all that was not given before this one */
     struct restbase_part parts[RESTBASE_TABLES_MAX]; /* in the order of the tables */
 };
+
+/* ---- one render ---- */
+
+struct restbase_look;
+enum restbase_select { RESTBASE_LATEST, RESTBASE_OF_REV, RESTBASE_EXACT };
+struct restbase_look_opts {
+    struct restbase *reader; /* can look (restbase_can_look) */
+    str domain, title;       /* borrowed until done */
+    enum restbase_select select;
+    uint64_t rev;                                     /* not of LATEST */
+    struct tid tid;                                   /* EXACT */
+    mono deadline;                                    /* of all requests of it */
+    void (*done)(struct restbase_look *l, void *ctx); /* once, on the loop, after the start */
+    void *ctx;
+};
+/* Revisions that are texts are in the order of texts, so the greatest is not found. */
+bool restbase_can_look(const struct restbase_table *tables, unsigned count);
+/* Owner: caller; freed once it is done. NULL: the tables cannot have such a revision. Thread: the
+ * loop's. */
+struct restbase_look *restbase_look_start(const struct restbase_look_opts *opts);
+/* It ends soon. Not after done. */
+void restbase_look_cancel(struct restbase_look *l);
+/* Once it is done. ERR_OK: *out is good until restbase_look_free, also when it is unfit;
+ * ERR_NOT_FOUND: there is none; ERR_LIMIT: a row is too large for an answer, or nothing more can be
+ * asked now; else as a request fails. */
+MUST_CHECK err restbase_look_end(struct restbase_look *l, const struct restbase_render **out,
+                                 struct err_note *note);
+void restbase_look_free(struct restbase_look **lp);
 
 /* ---- all renders of the domain ---- */
 

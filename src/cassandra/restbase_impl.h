@@ -16,8 +16,9 @@ struct restbase {
     int64_t timeout_ms;
     /* what the statements are made of, for the client's life */
     char keys_text[RESTBASE_TEXT_BYTES], names_text[RESTBASE_TEXT_BYTES],
+        latest_text[RESTBASE_TEXT_BYTES], of_rev_text[RESTBASE_TEXT_BYTES],
         row_text[RESTBASE_TABLES_MAX][RESTBASE_TEXT_BYTES];
-    const struct cql_statement *keys, *names, *row[RESTBASE_TABLES_MAX];
+    const struct cql_statement *keys, *names, *latest, *of_rev, *row[RESTBASE_TABLES_MAX];
 };
 #define RESTBASE_MAGIC 0x4e57ba5eu
 
@@ -37,14 +38,19 @@ struct restbase_name { /* as it lies there, for the next question */
     struct tid tid;
     const char *unfit;
 };
+/* One name as it lies there, of the cells of rev and tid. */
+void restbase_name_take(struct restbase_name *n, const struct cql_cell *cells);
+/* The name as a table of such revisions has it. False: its revision does not fit in. Pure. */
+MUST_CHECK bool restbase_name_put(struct restbase_name *n, enum restbase_revs revs);
 struct restbase_fetch {
     /* in; borrowed until done */
     struct restbase *reader;
-    str title;
+    str domain, title;
+    mono deadline;
     const struct restbase_name *name;
     void (*done)(struct restbase_fetch *f); /* after restbase_fetch_start has returned */
     /* out */
-    err why; /* ERR_LIMIT: a row is too large for an answer */
+    err why; /* ERR_LIMIT: a row is too large for an answer; also as of a request */
     struct err_note note;
     bool gone;                                       /* the first table has no row of it any more */
     struct restbase_part parts[RESTBASE_TABLES_MAX]; /* until restbase_fetch_fini */

@@ -49,6 +49,11 @@ static err attributes_read(const json_t *attributes, struct restbase_table *out,
             return other_kind(note, needed[i].without);
     const char *headers = member_word(attributes, "headers");
     const char *type = member_word(attributes, "content-type");
+    const char *rev = member_word(attributes, "rev");
+    out->revs = strcmp(rev, "int") == 0      ? RESTBASE_INT
+                : strcmp(rev, "long") == 0   ? RESTBASE_LONG
+                : strcmp(rev, "varint") == 0 ? RESTBASE_VARINT
+                                             : RESTBASE_STRING;
     out->json = strcmp(member_word(attributes, "value"), "json") == 0;
     out->has_headers = headers != NULL && strcmp(headers, "json") == 0;
     out->has_type = type != NULL && strcmp(type, "string") == 0;

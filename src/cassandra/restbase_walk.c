@@ -144,27 +144,12 @@ static void job_fetch(struct job *j)
     }
     j->state = JOB_FETCH;
     j->walk->fetching++;
+    struct restbase *r = j->walk->opts.reader;
+    j->fetch.domain = str_of(r->domain);
     j->fetch.title = j->title;
     j->fetch.name = name;
+    j->fetch.deadline = mono_add_ms(clock_mono(r->clock), r->timeout_ms);
     restbase_fetch_start(&j->fetch);
-}
-
-/* One name as it lies there. */
-static void name_take(struct restbase_name *n, const struct cql_cell *cells)
-{
-    str rev, tid;
-    *n = (struct restbase_name){ .unfit = NULL };
-    if (!cql_get_bytes(&cells[0], &rev) || !cql_get_bytes(&cells[1], &tid)) {
-        n->unfit = "it has no revision";
-    } else if (!restbase_rev(&cells[0], &n->rev) || rev.n > sizeof n->rev_raw) {
-        n->unfit = "its revision is no number above 0";
-    } else if (!cql_get_tid(&cells[1], &n->tid) || tid.n != sizeof n->tid_raw) {
-        n->unfit = "its tid is no UUID of version 1";
-    } else {
-        memcpy(n->rev_raw, rev.p, rev.n);
-        n->rev_n = rev.n;
-        memcpy(n->tid_raw, tid.p, tid.n);
-    }
 }
 
 static err names_take(struct job *j)
@@ -176,7 +161,7 @@ static err names_take(struct job *j)
     if (rows.columns == NULL || rows.columns->count != 2 || rows.count > NAME_ROWS)
         return ERR_CORRUPT;
     while (cql_rows_next(&rows, cells))
-        name_take(&j->names[j->count++], cells);
+        restbase_name_take(&j->names[j->count++], cells);
     buf_clear(&j->page_state);
     if (rows.more)
         buf_put(&j->page_state, rows.page_state);
@@ -366,6 +351,7 @@ struct restbase_walk *restbase_walk_new(const struct restbase_walk_opts *opts)
 {
     INVARIANT(opts->titles >= 1);
     INVARIANT(opts->titles <= RESTBASE_WALK_TITLES_MAX);
+    INVARIANT(opts->reader->domain != NULL);
     struct restbase_walk *w = calloc(1, sizeof *w);
     INVARIANT(w != NULL);
     *w = (struct restbase_walk){ .magic = WALK_MAGIC,

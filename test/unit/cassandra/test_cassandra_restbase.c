@@ -1,6 +1,6 @@
 /* Goal: a schema of RESTBase's is known for what it is, and headers are read whatever stands in
  * them. Method: the texts that its module writes (test/cassandra/fixtures), and wrong ones. */
-#include "cassandra/restbase.h"
+#include "cassandra/restbase_impl.h"
 
 #include "../cmocka_all.h"
 
@@ -36,16 +36,63 @@ static void a_schema_with_key_rev_tid_and_value_is_taken(void **state)
     assert_true(t.has_headers);
     assert_false(t.has_type);
     assert_false(t.json);
+    assert_int_equal(t.revs, RESTBASE_INT);
+    assert_true(restbase_can_look(&t, 1));
     assert_int_equal(
         read_schema("{" ATTRIBUTES("varint", "json") "," INDEX ",\"table\":\"mobile\"}", &t),
         ERR_OK);
     assert_string_equal(t.content, "mobile");
     assert_true(t.json);
+    assert_int_equal(t.revs, RESTBASE_VARINT);
     assert_int_equal(
         read_schema("{" ATTRIBUTES("long", "string") "," INDEX ",\"table\":\"p.section.offsets\"}",
                     &t),
         ERR_OK);
     assert_string_equal(t.content, "section.offsets");
+    assert_int_equal(t.revs, RESTBASE_LONG);
+    assert_int_equal(
+        read_schema("{" ATTRIBUTES("string", "blob") "," INDEX ",\"table\":\"t\"}", &t), ERR_OK);
+    assert_int_equal(t.revs, RESTBASE_STRING);
+    assert_false(restbase_can_look(&t, 1)); /* "9" is greater than "10" */
+}
+
+/* As a table of such revisions has it, and back. */
+static uint64_t rev_there_and_back(uint64_t rev, enum restbase_revs revs, enum cql_type type)
+{
+    struct restbase_name name = { .rev = rev, .tid = { .ticks = 5, .low = 6 } };
+    struct cql_column column = { .spec = { .type = type } };
+    uint64_t back = 0;
+    if (!restbase_name_put(&name, revs))
+        return 0;
+    const struct cql_cell cell = { .column = &column,
+                                   .bytes = { .p = name.rev_raw, .n = name.rev_n } };
+    return restbase_rev(&cell, &back) ? back : 0;
+}
+
+static void a_name_is_written_as_the_table_has_it(void **state)
+{
+    (void)state;
+    static const uint64_t revs[] = { 1,        127,   128,     255,       256,
+                                     32767,    32768, 8388608, INT32_MAX, (uint64_t)1 << 32,
+                                     INT64_MAX };
+    for (size_t i = 0; i < COUNT_OF(revs); i++) {
+        uint64_t rev = revs[i];
+        assert_int_equal(rev_there_and_back(rev, RESTBASE_LONG, CQL_BIGINT), rev);
+        assert_int_equal(rev_there_and_back(rev, RESTBASE_VARINT, CQL_VARINT), rev);
+        assert_int_equal(rev_there_and_back(rev, RESTBASE_STRING, CQL_TEXT), rev);
+        assert_int_equal(rev_there_and_back(rev, RESTBASE_INT, CQL_INT), rev > INT32_MAX ? 0 : rev);
+    }
+    struct restbase_name name = { .rev = 0 };
+    assert_false(restbase_name_put(&name, RESTBASE_LONG));
+    name.rev = (uint64_t)INT64_MAX + 1;
+    assert_false(restbase_name_put(&name, RESTBASE_VARINT));
+    name.rev = 128; /* the shortest two's complement has a sign */
+    assert_true(restbase_name_put(&name, RESTBASE_VARINT));
+    assert_int_equal(name.rev_n, 2);
+    assert_true(tid_parse(STR("c1b6ae00-2efd-11e9-8001-000000000207"), &name.tid));
+    assert_true(restbase_name_put(&name, RESTBASE_INT));
+    assert_memory_equal(name.tid_raw,
+                        "\xc1\xb6\xae\x00\x2e\xfd\x11\xe9\x80\x01\x00\x00\x00\x00\x02\x07", 16);
 }
 
 static void what_is_of_another_kind_is_told_from_what_is_broken(void **state)
@@ -141,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_schema_with_key_rev_tid_and_value_is_taken),
+        cmocka_unit_test(a_name_is_written_as_the_table_has_it),
         cmocka_unit_test(what_is_of_another_kind_is_told_from_what_is_broken),
         cmocka_unit_test(headers_are_texts_and_numbers_each_once),
         cmocka_unit_test(more_headers_than_are_kept_are_passed_over),
