@@ -5,7 +5,8 @@
  *     |    |                        \-> CHECK: is it still what the wiki says? -> LOOK
  *     |    \-> to be made anew ----\
  *     |-> missing, with an origin ---> SETTLE the title -> MAKE -> LOOK -> as above
- *     \-> an exact render is missing -> HOP: has another server it? -> LOOK -> as above
+ *     |-> an exact render is missing -> HOP: has another server it? -> LOOK -> as above
+ *     \-> missing, with a secondary -> TAKE: has that store it? -> LOOK -> as above; else on
  *
  * A read that names a revision ends only after its longer life is on disk. Invariants: each state
  * has one thing under way, or none; what is under way calls get_go at home, and nothing of g is
@@ -32,12 +33,14 @@ static const struct {
 } states[STEPS] = {
     [STEP_WAITS] = { NULL, BIT(STEP_LOOK) },
     [STEP_LOOK] = { look_enter, BIT(STEP_LOOK) | BIT(STEP_CHECK) | BIT(STEP_SETTLE) |
-                                    BIT(STEP_MAKE) | BIT(STEP_KEEP) | BIT(STEP_HOP) |
-                                    BIT(STEP_END) },
+                                    BIT(STEP_MAKE) | BIT(STEP_KEEP) | BIT(STEP_TAKE) |
+                                    BIT(STEP_HOP) | BIT(STEP_END) },
     [STEP_CHECK] = { get_check_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
     [STEP_SETTLE] = { get_settle_enter, BIT(STEP_LOOK) | BIT(STEP_MAKE) | BIT(STEP_END) },
     [STEP_MAKE] = { get_make_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
     [STEP_KEEP] = { keep_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
+    [STEP_TAKE] = { get_take_enter, BIT(STEP_LOOK) | BIT(STEP_SETTLE) | BIT(STEP_MAKE) |
+                                        BIT(STEP_HOP) | BIT(STEP_END) },
     [STEP_HOP] = { get_hop_enter, BIT(STEP_LOOK) | BIT(STEP_END) },
     [STEP_END] = { NULL, 0 },
 };
@@ -96,7 +99,7 @@ bool page_get_lasts(const struct page_get *g, store_time *until)
 {
     const struct page_render *r = &g->read.render;
     if ((g->outcome != GOT_CONTENT && g->outcome != GOT_SAME) || g->how != HOW_HIT || g->hops > 0 ||
-        (g->was & (WAS_UNLIKE | WAS_WRITTEN)) != 0)
+        (g->was & (WAS_UNLIKE | WAS_WRITTEN | WAS_TAKEN)) != 0)
         return false;
     if (page_is_asked(g->service, g->target.domain) &&
         (g->cell == NULL || g->trusted != GET_TRUSTED))
@@ -262,7 +265,8 @@ static bool follow(struct page_get *g)
                                       .how_detail = g->how_detail };
     g->target.title = key;
     g->target.has_rev = false;
-    g->was &= ~(unsigned)(WAS_MADE | WAS_SETTLED | WAS_CHECKED | WAS_ARRIVED | WAS_NEWEST);
+    g->was &= ~(unsigned)(WAS_MADE | WAS_SETTLED | WAS_CHECKED | WAS_ARRIVED | WAS_NEWEST |
+                          WAS_SECONDARY | WAS_TAKEN);
     g->was |= WAS_UNLIKE; /* the answer stands under another title than its own */
     g->how = HOW_HIT;
     g->how_detail = NULL;
@@ -308,7 +312,7 @@ static bool was_purged_unread(const struct page_get *g)
            g->read.trace.state == PAGE_PURGED;
 }
 
-static enum page_get_state judge_nothing(struct page_get *g)
+enum page_get_state get_nothing(struct page_get *g)
 {
     bool made = (g->was & WAS_MADE) != 0;
     if (was_purged_unread(g)) {
@@ -320,6 +324,8 @@ static enum page_get_state judge_nothing(struct page_get *g)
         return get_miss(g);
     if (get_may_hop(g))
         return STEP_HOP;
+    if (get_may_take(g))
+        return STEP_TAKE;
     if (get_turn_back(g))
         return STEP_LOOK;
     g->trace = g->read.trace;
@@ -350,7 +356,7 @@ static enum page_get_state look_judge(struct page_get *g)
     case FOUND_OLD:
         return get_miss(g);
     case FOUND_NOTHING:
-        return judge_nothing(g);
+        return get_nothing(g);
     case FOUND_NO_CONTENT:
         /* Every origin gives HTML, and to an editor a 404 is a page that is not there. */
         if ((g->was & WAS_MADE) == 0 && str_eq(g->target.content, STR("html")) &&

@@ -42,6 +42,8 @@ enum page_get_was {
     WAS_HOPPED = 1 << 9,     /* another server was asked for it */
     WAS_ARRIVED = 1 << 10,   /* its making began before; it is judged as what is stored */
     WAS_HURRIED = 1 << 12,   /* it waits so short for a word that none is no outage of the wiki */
+    WAS_SECONDARY = 1 << 13, /* the secondary was asked for it, under this title */
+    WAS_TAKEN = 1 << 14,     /* and had it */
     WAS_NEWEST = 1 << 11, /* the latest was looked for as the revision that is the wiki's newest */
 };
 /* Where the content comes from. */
@@ -90,6 +92,7 @@ enum page_get_state {
     STEP_SETTLE,
     STEP_MAKE,
     STEP_KEEP,
+    STEP_TAKE,
     STEP_HOP,
     STEP_END,
     STEPS
@@ -165,6 +168,8 @@ struct page_get {
     struct get_hop *hop;     /* in the arena; NULL: no other server was asked */
     struct page_check check; /* for itself: the loop looks at it in page_get_leave */
     atomic_bool waiting;     /* in the flight */
+    atomic_bool taking;      /* in one of the secondary */
+    err taken_why;
     atomic_bool checking;
     struct flight_waiter flight;
     struct task task;

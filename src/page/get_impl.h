@@ -43,6 +43,16 @@ store_time get_settles_at(const struct page_get *g);
 bool get_check_leave(struct page_get *g);
 void get_check_forget(struct page_get *g);
 
+/* Nothing was found: have it made, ask others for it, or end. */
+enum page_get_state get_nothing(struct page_get *g);
+
+/* get_secondary.c */
+/* May the secondary have it, and was it not asked yet? */
+bool get_may_take(const struct page_get *g);
+enum page_get_state get_take_enter(struct page_get *g);
+/* As page_get_leave. */
+bool get_take_leave(struct page_get *g);
+
 /* get_hop.c */
 /* May another server have it, and was none asked yet? */
 bool get_may_hop(const struct page_get *g);

@@ -1,6 +1,8 @@
 /* get_miss.c - the states of a read that waits for others: for the rules of its title, for its
  * render.
  *
+ *   TAKE what the secondary has (get_secondary.c) -> look; else on
+ *        |
  *   SETTLE the title -> the wiki writes it otherwise: the client goes there
  *        |      \-> its key is another one: look under that -> here again when it is missing
  *        |-> not to be made (an exact render, an instant): nothing
@@ -92,7 +94,8 @@ static enum page_get_state made_moved(struct page_get *g)
         return miss_failed(g, ERR_UNAVAILABLE, &again, 0);
     if (page_title_sends_on(g->title_seen, g->flags))
         return get_end(g, GOT_MOVED);
-    g->was = (g->was & ~(unsigned)(WAS_CHECKED | WAS_NEWEST)) | WAS_MOVED | WAS_UNLIKE;
+    g->was = (g->was & ~(unsigned)(WAS_CHECKED | WAS_NEWEST | WAS_SECONDARY | WAS_TAKEN)) |
+             WAS_MOVED | WAS_UNLIKE;
     g->read.which.title = g->target.title;
     return STEP_LOOK;
 }
@@ -206,7 +209,7 @@ enum page_get_state get_make_enter(struct page_get *g)
 
 bool page_get_leave(struct page_get *g)
 {
-    bool left = get_check_leave(g);
+    bool left = get_check_leave(g) || get_take_leave(g);
     if (!left && g->waiting && flight_leave(g->service->flights, &g->flight)) {
         g->waiting = false;
         left = true;
@@ -236,7 +239,7 @@ static enum page_get_state settled(struct page_get *g)
     if (page_title_sends_on(g->title_seen, g->flags))
         return get_end(g, GOT_MOVED);
     if (!same) /* of that title nothing was asked */
-        g->was &= ~(unsigned)(WAS_CHECKED | WAS_NEWEST);
+        g->was &= ~(unsigned)(WAS_CHECKED | WAS_NEWEST | WAS_SECONDARY | WAS_TAKEN);
     g->read.which.title = g->target.title;
     return same && get_can_be_made(g) ? STEP_MAKE : STEP_LOOK; /* settled: what is not found then is
                                                                 missing */
@@ -340,6 +343,8 @@ enum page_get_state get_miss(struct page_get *g)
         return miss_failed(g, ERR_NOT_FOUND, &none, 0);
     if ((g->flags & GET_ONLY_CACHED) != 0)
         return miss_uncached(g);
+    if (get_can_be_made(g) && get_may_take(g))
+        return STEP_TAKE;
     if (!g->wait(g, WAIT_OTHERS))
         return get_end(g, GOT_REFUSED);
     return (g->was & WAS_SETTLED) != 0 ? STEP_MAKE : STEP_SETTLE;

@@ -11,6 +11,7 @@
  *   check.h  the wiki is asked for words     sweep.h  about all that is stored
  *   redo.h  all of a domain is made anew, by and by
  *   hop.h    what another server has          sealed.h  what it leaves in Redis
+ *   secondary.h  what another store has, which is only read
  *   stash.h, kept.h  what is kept for editors  transform.h  what editors have the wiki do
  *   listing.h  renders of a title, titles of a domain   changes.h  did a title change since?
  *   trust.h, check.h, trusted.h  how old the wiki's word is, and asking for it
@@ -43,6 +44,7 @@ struct page_looks;
 struct page_noted;
 struct page_quota;
 struct page_remakes;
+struct page_secondary;
 struct page_sweeps;
 struct peers;
 
@@ -109,6 +111,7 @@ struct page_service {
     struct flight_shared *shared; /* NULL: no Redis is configured */
     struct peers *peers;      /* hop.h: who has what we lack; NULL: nobody is asked. With shared */
     struct page_noted *noted; /* with peers */
+    struct page_secondary *secondary; /* what is not stored may lie there; NULL: there is none */
     struct page_changes *changes;
     struct page_trust *trust;     /* NULL: no domain has an origin with api.php */
     struct page_checks *checks;   /* with trust */

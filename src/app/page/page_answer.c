@@ -94,15 +94,19 @@ static void add_source(const struct page_get *p, struct answer *w)
         [HOW_STALE] = { "hit; fwd=request", "hit" },
     };
     const char *detail = source_detail(p);
+    bool taken = p->how == HOW_HIT && (p->was & WAS_TAKEN) != 0;
+    const enum page_how how = taken ? HOW_MISS : p->how;
+    if (taken)
+        detail = "secondary";
     bool collapsed = p->how != HOW_HIT && (p->was & WAS_COLLAPSED) != 0;
     answer_add(w, STR("cache-status"),
-               arena_printf(p->arena, "palimpsest; %s%s%s%s", said[p->how].status,
+               arena_printf(p->arena, "palimpsest; %s%s%s%s", said[how].status,
                             collapsed ? "; collapsed" : "",
                             detail == NULL ? "" : "; detail=", detail == NULL ? "" : detail));
     if (p->how == HOW_STALE)
         answer_add(w, STR("warning"), STR("111 palimpsest \"Revalidation Failed\""));
     if (p->target.domain->origin != NULL)
-        answer_add(w, STR("x-restbase-cache"), str_of(said[p->how].word));
+        answer_add(w, STR("x-restbase-cache"), str_of(said[how].word));
 }
 
 static bool is_made_now(const struct page_get *p)
