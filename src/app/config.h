@@ -113,6 +113,25 @@ struct config_cassandra {
     int64_t max_skew_ns, skew_period_ms;
 };
 
+/* What a RESTBase left in Cassandra, for reads of what is not stored here. */
+enum { CONFIG_SECONDARY_TABLES_MAX = 4 };
+struct config_secondary_table {
+    const char *content, *keyspace; /* content empty: as the table's name says */
+};
+struct config_secondary_domain {
+    const char *name, *there; /* ours, RESTBase's */
+};
+struct config_secondary {
+    struct config_cassandra cluster; /* no contact points: there is no secondary */
+    const char *keyspaces_text;      /* as written: "CONTENT=KEYSPACE", separated by commas */
+    struct config_secondary_table tables[CONFIG_SECONDARY_TABLES_MAX];
+    unsigned tables_count;
+    const char *domains_text; /* as written: "NAME=THERE", separated by commas */
+    const struct config_secondary_domain *domains;
+    size_t domains_count;
+    int64_t timeout_ms; /* of one look */
+};
+
 enum { CONFIG_STORES_MAX = 64 };
 struct config_store {
     const char *name;
@@ -205,6 +224,7 @@ struct config {
     size_t lists_bytes; /* of lists kept for a moment */
     enum config_pages pages;
     struct config_cassandra cassandra;
+    struct config_secondary secondary;
     uint64_t segment_bytes, free_bytes_min;
     unsigned pool_threads; /* for what blocks */
     enum log_level log_level;

@@ -43,7 +43,9 @@ struct keys {
 static err thread_open(struct keys *k)
 {
     const struct config_cassandra *c = &options_config(k->options)->cassandra;
-    const struct cluster_opts o = { .config = c, .loop = k->loop, .clock = k->clock };
+    const struct cluster_opts o = {
+        .config = c, .section = "store", .loop = k->loop, .clock = k->clock
+    };
     err e = cluster_open(&k->cluster, &o, &k->note);
     if (e != ERR_OK)
         return e;

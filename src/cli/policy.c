@@ -149,9 +149,9 @@ static void poll_fired(void *ctx)
 
 static void verb_run(struct policy_verb *v)
 {
-    const struct cluster_opts o = { .config = &v->config->cassandra,
-                                    .loop = v->loop,
-                                    .clock = v->clock };
+    const struct cluster_opts o = {
+        .config = &v->config->cassandra, .section = "store", .loop = v->loop, .clock = v->clock
+    };
     v->why = cluster_open(&v->cluster, &o, &v->note);
     if (v->why == ERR_OK) {
         const struct catalog_opts catalog = { .client = v->cluster.client,

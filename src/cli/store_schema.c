@@ -74,7 +74,9 @@ static void poll_fired(void *ctx)
 
 static void schema_run(struct schema_verb *v)
 {
-    const struct cluster_opts o = { .config = v->config, .loop = v->loop, .clock = v->clock };
+    const struct cluster_opts o = {
+        .config = v->config, .section = "store", .loop = v->loop, .clock = v->clock
+    };
     v->why = cluster_open(&v->cluster, &o, &v->note);
     if (v->why == ERR_OK) {
         v->poll = loop_timer_new(v->loop, poll_fired, v);

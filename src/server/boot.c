@@ -381,6 +381,8 @@ static err open_origins(struct server *s, enum server_exit *status, struct err_n
     s->served = true;
     err why = origins_open(&s->app, s->domains, note);
     if (why == ERR_OK)
+        why = server_open_secondary(s, note);
+    if (why == ERR_OK)
         server_recall(s);
     *status = SERVER_USAGE;
     return why;
@@ -527,6 +529,7 @@ void server_unboot(struct server *s)
         change_stop(s->app.change);
         origins_close(&s->app, s->domains);
     }
+    server_close_secondary(s);
     server_close_store(s);
     loop_free(&s->app.loop); /* ends what requests left on the pool, which may still steer */
     if (started) {

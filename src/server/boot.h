@@ -18,6 +18,7 @@ struct server {
     struct tables *tables; /* app.tables, too */
     struct timeline_remote *timelines;  /* of rules that keep them in Redis; NULL: there is none */
     struct server_cassandra *cassandra; /* NULL: pages are in the data directory */
+    struct server_secondary *secondary; /* NULL: there is none */
     bool served;                        /* origins are there, and what stands on them */
     struct upkeep *upkeep;
     struct timekeep timekeep;
@@ -48,6 +49,11 @@ struct row_store *server_shared_keys(struct server *s);
  * it any more. */
 void server_close_store(struct server *s);
 void server_free_store(struct server *s); /* behind all that knows the store */
+
+/* boot_secondary.c: what is missing may lie in page.secondary; with the domains. Closing works on
+ * what was half built, runs the loop until the client has stopped, and comes when nothing asks. */
+MUST_CHECK err server_open_secondary(struct server *s, struct err_note *note);
+void server_close_secondary(struct server *s);
 
 /* boot_queue.c: pool_threads and as many more as stores and calls on them may hold while they do
  * not answer, so that those are nobody else's loss. */

@@ -246,6 +246,7 @@ err server_open_store(struct server *s, enum server_exit *status, struct err_not
     k->begin = (struct loop_job){ .run = begin_run, .done = begin_done };
     s->cassandra = k;
     const struct cluster_opts o = { .config = &s->config->cassandra,
+                                    .section = "store",
                                     .loop = s->app.loop,
                                     .clock = s->app.clock,
                                     .log = s->app.log };

@@ -31,7 +31,7 @@ static err tls_open(struct cluster *c, const struct cluster_opts *o, struct err_
     struct err_note why;
     c->tls = cql_tls_new(&opts, &why);
     if (c->tls == NULL)
-        return err_bad(note, "store.tls: %s", why.text);
+        return err_bad(note, "%s.tls: %s", o->section, why.text);
     if (k->tls == TLS_UNVERIFIED && o->log != NULL)
         log_event(o->log, LOG_WARN, "cluster.tls_unverified",
                   LOG_CSTR("what", "any certificate will do, so anybody may be the node"));
@@ -57,7 +57,7 @@ static err client_new(struct cluster *c, const struct cluster_opts *o, struct er
         opts.contact_points[i] = k->contact_points[i];
     struct err_note why;
     c->client = cql_new(&opts, &why);
-    return c->client != NULL ? ERR_OK : err_bad(note, "store.*: %s", why.text);
+    return c->client != NULL ? ERR_OK : err_bad(note, "%s.*: %s", o->section, why.text);
 }
 
 err cluster_open(struct cluster *c, const struct cluster_opts *o, struct err_note *note)
@@ -67,7 +67,7 @@ err cluster_open(struct cluster *c, const struct cluster_opts *o, struct err_not
     err e = tls_open(c, o, note);
     if (e == ERR_OK && said(o->config->password_file) != NULL &&
         secret_read(o->config->password_file, &c->password, &why) != ERR_OK)
-        e = err_bad(note, "store.auth.password_file: %s", why.text);
+        e = err_bad(note, "%s.auth.password_file: %s", o->section, why.text);
     return e == ERR_OK ? client_new(c, o, note) : e;
 }
 

@@ -1,5 +1,5 @@
-/* cluster.h - the client of the Cassandra that store.* names: for a server, and for tools that run
- * without one.
+/* cluster.h - the client of a Cassandra that options name (store.*, page.secondary.*): for a
+ * server, and for tools that run without one.
  *
  * Thread: the loop's. */
 #ifndef SERVER_CLUSTER_H
@@ -23,6 +23,7 @@ struct cluster {
 };
 struct cluster_opts {
     const struct config_cassandra *config; /* outlives it, and so do the others */
+    const char *section;                   /* of the options, for notes: "store" */
     struct loop *loop;
     struct clock *clock;
     struct log *log; /* NULL: silent */

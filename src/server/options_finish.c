@@ -260,6 +260,8 @@ err options_finish(struct options *o, struct err_note *note)
     if (why == ERR_OK)
         why = options_finish_store(o, note);
     if (why == ERR_OK)
+        why = options_finish_secondary(o, note);
+    if (why == ERR_OK)
         why = options_finish_filters(o, note);
     for (unsigned i = 0; why == ERR_OK && i < o->config.domains_count; i++)
         why = finish_domain(o, i, note);

@@ -112,6 +112,14 @@ void options_rules_take(struct options *running, const struct options *fresh,
                         options_change_fn *each, void *ctx);
 /* options_store.c. The cluster of store.*, and what it cannot keep: after buckets and rules. */
 MUST_CHECK err options_finish_store(struct options *o, struct err_note *note);
+/* The nodes of c; name: of the option that says them. */
+MUST_CHECK err options_finish_points(struct options *o, struct config_cassandra *c,
+                                     const char *name, struct err_note *note);
+/* Login and TLS of c; section: "store". */
+MUST_CHECK err options_finish_login(const struct options *o, const struct config_cassandra *c,
+                                    const char *section, struct err_note *note);
+/* options_secondary.c. page.secondary.*: after domains. */
+MUST_CHECK err options_finish_secondary(struct options *o, struct err_note *note);
 /* options_bucket.c. Sets a field of a bucket, also before its kind is known. */
 MUST_CHECK err option_set_field(struct options *o, struct option_value *v, str field,
                                 struct err_note *note);

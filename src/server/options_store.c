@@ -5,9 +5,10 @@
 #include "base/units.h"
 #include "rule/rule.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum { COPIES_MAX = 99, REPLICATION_BYTES = 400 };
+enum { COPIES_MAX = 99, REPLICATION_BYTES = 400, OPTION_NAME_BYTES = 80 };
 
 static err fail_store(const struct options *o, const char *name, struct err_note *note,
                       const char *what)
@@ -20,10 +21,9 @@ static bool is_said(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
-static err finish_points(struct options *o, struct err_note *note)
+err options_finish_points(struct options *o, struct config_cassandra *c, const char *name,
+                          struct err_note *note)
 {
-    static const char name[] = "store.contact_points";
-    struct config_cassandra *c = &o->config.cassandra;
     str rest = str_of(c->contact_points_text == NULL ? "" : c->contact_points_text);
     while (rest.n > 0) {
         str one = str_trim(str_split(&rest, ','));
@@ -72,21 +72,40 @@ static err finish_replication(struct options *o, struct err_note *note)
                : fail_store(o, name, note, "is no list of DC=COPIES, such as dc1=3,dc2=3");
 }
 
-static err finish_login(struct options *o, struct err_note *note)
+/* "store.tls.name" of "tls.name". */
+struct option_name {
+    char text[OPTION_NAME_BYTES];
+};
+static struct option_name of_section(const char *section, const char *field)
 {
-    const struct config_cassandra *c = &o->config.cassandra;
-    if (is_said(c->user) && !is_said(c->password_file))
-        return fail_store(o, "store.auth.user", note, "wants store.auth.password_file, too");
-    if (!is_said(c->user) && is_said(c->password_file))
-        return fail_store(o, "store.auth.password_file", note, "wants store.auth.user, too");
-    if (is_said(c->cert_file) != is_said(c->key_file))
-        return fail_store(o, is_said(c->cert_file) ? "store.tls.cert_file" : "store.tls.key_file",
-                          note, "wants store.tls.cert_file and store.tls.key_file, both or none");
-    static const char *const tls[] = { "store.tls.ca_file", "store.tls.cert_file",
-                                       "store.tls.name" };
-    for (size_t i = 0; c->tls == TLS_OFF && i < COUNT_OF(tls); i++)
-        if (is_said(option_shown(o, tls[i])))
-            return fail_store(o, tls[i], note, "does nothing without store.tls.mode: on");
+    struct option_name name;
+    (void)snprintf(name.text, sizeof name.text, "%s.%s", section, field); /* fits */
+    return name;
+}
+
+err options_finish_login(const struct options *o, const struct config_cassandra *c,
+                         const char *section, struct err_note *note)
+{
+    bool user = is_said(c->user), cert = is_said(c->cert_file);
+    if (user != is_said(c->password_file)) {
+        const struct option_name has =
+            of_section(section, user ? "auth.user" : "auth.password_file");
+        return option_fail(option_from(o, has.text), str_of(has.text), note, "wants %s.%s, too",
+                           section, user ? "auth.password_file" : "auth.user");
+    }
+    if (cert != is_said(c->key_file)) {
+        const struct option_name has = of_section(section, cert ? "tls.cert_file" : "tls.key_file");
+        return option_fail(option_from(o, has.text), str_of(has.text), note,
+                           "wants %s.tls.cert_file and %s.tls.key_file, both or none", section,
+                           section);
+    }
+    static const char *const tls[] = { "tls.ca_file", "tls.cert_file", "tls.name" };
+    for (size_t i = 0; c->tls == TLS_OFF && i < COUNT_OF(tls); i++) {
+        const struct option_name name = of_section(section, tls[i]);
+        if (is_said(option_shown(o, name.text)))
+            return option_fail(option_from(o, name.text), str_of(name.text), note,
+                               "does nothing without %s.tls.mode: on", section);
+    }
     return ERR_OK;
 }
 
@@ -127,14 +146,14 @@ err options_finish_store(struct options *o, struct err_note *note)
     const struct config_cassandra *c = &o->config.cassandra;
     if (o->config.pages != PAGES_CASSANDRA)
         return refuse_idle(o, note);
-    err why = finish_points(o, note);
+    err why = options_finish_points(o, &o->config.cassandra, "store.contact_points", note);
     if (why == ERR_OK && !is_said(c->local_dc))
         why = fail_store(o, "store.local_dc", note,
                          "is wanted: the name of the data centre that this server is in");
     if (why == ERR_OK)
         why = finish_replication(o, note);
     if (why == ERR_OK)
-        why = finish_login(o, note);
+        why = options_finish_login(o, c, "store", note);
     if (why == ERR_OK)
         why = refuse_local(o, note);
     return why;

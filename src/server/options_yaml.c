@@ -142,8 +142,10 @@ static err take_stores(const struct yaml_walk *w, const yaml_node_t *list)
     return why;
 }
 
-/* {name: domain, ...}, as options_tell.c reads it. */
-static err take_databases(const struct yaml_walk *w, const yaml_node_t *map)
+/* {enwiki: en.wikipedia.org}, as "enwiki=en.wikipedia.org": of the option of that name. wanted: what
+ * each entry should be. */
+static err take_pairs(const struct yaml_walk *w, str option, const yaml_node_t *map,
+                      const char *wanted)
 {
     struct buf joined;
     err why = ERR_OK;
@@ -158,14 +160,12 @@ static err take_databases(const struct yaml_walk *w, const yaml_node_t *map)
             buf_printf(&joined, "%s%.*s=%.*s", joined.n == 0 ? "" : ",",
                        STR_ARG(yaml_doc_text(key)), STR_ARG(yaml_doc_text(value)));
         else
-            why = option_fail(from_node(w, key), STR("change.databases"), w->note,
-                              "NAME: DOMAIN is wanted for each database, without commas");
+            why = option_fail(from_node(w, key), option, w->note, "%s", wanted);
     }
     if (why == ERR_OK && buf_status(&joined) != ERR_OK)
-        why = option_fail(from_node(w, map), STR("change.databases"), w->note, "is too long");
+        why = option_fail(from_node(w, map), option, w->note, "is too long");
     if (why == ERR_OK && joined.n > 0)
-        why = options_set(w->o, STR("change.databases"), buf_str(&joined), from_node(w, map),
-                          w->note);
+        why = options_set(w->o, option, buf_str(&joined), from_node(w, map), w->note);
     buf_fini(&joined);
     return why;
 }
@@ -197,18 +197,36 @@ static err take_copies(const struct yaml_walk *w, const yaml_node_t *map)
 static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
                       yaml_node_t *value);
 
-/* A section within store: auth, tls; or replication, which says the copies of each data centre. */
-static err take_part(const struct yaml_walk *w, const yaml_node_t *key, yaml_node_t *value)
+/* A section within another: auth and tls of store, secondary of page; or one whose entries are
+ * joined to a value. */
+static err take_part(const struct yaml_walk *w, str prefix, const yaml_node_t *key,
+                     yaml_node_t *value)
 {
     struct buf section;
-    str name = str_take(yaml_doc_text(key), NAME_BYTES_MAX / 2);
     buf_init(&section, NAME_BYTES_MAX);
-    buf_printf(&section, "store.%.*s", STR_ARG(name));
+    buf_printf(&section, "%.*s.%.*s", STR_ARG(prefix),
+               STR_ARG(str_take(yaml_doc_text(key), NAME_BYTES_MAX / 2)));
     INVARIANT(!section.failed); /* it was cut to fit */
-    err why = str_eq(name, STR("replication")) ? take_copies(w, value)
-                                               : each_pair(w, value, buf_str(&section), take_field);
+    str name = buf_str(&section);
+    err why;
+    if (str_eq(name, STR("store.replication")))
+        why = take_copies(w, value);
+    else if (str_eq(name, STR("page.secondary.domains")))
+        why = take_pairs(w, name, value, "NAME: THERE is wanted for each domain, without commas");
+    else if (str_eq(name, STR("page.secondary.keyspaces")))
+        why = take_pairs(w, name, value,
+                         "CONTENT: KEYSPACE is wanted for each content, without commas");
+    else
+        why = each_pair(w, value, name, take_field);
     buf_fini(&section);
     return why;
+}
+
+/* Has this section sections within it? */
+static bool has_parts(str prefix, const yaml_node_t *key)
+{
+    return str_eq(prefix, STR("store")) || str_eq(prefix, STR("page.secondary")) ||
+           (str_eq(prefix, STR("page")) && str_eq(yaml_doc_text(key), STR("secondary")));
 }
 
 /* prefix "page": one entry of a section. */
@@ -221,9 +239,10 @@ static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *
         return take_stores(w, value);
     if (str_eq(prefix, STR("change")) && str_eq(yaml_doc_text(key), STR("databases")) &&
         value->type == YAML_MAPPING_NODE)
-        return take_databases(w, value);
-    if (str_eq(prefix, STR("store")) && value->type == YAML_MAPPING_NODE)
-        return take_part(w, key, value);
+        return take_pairs(w, STR("change.databases"), value,
+                          "NAME: DOMAIN is wanted for each database, without commas");
+    if (value->type == YAML_MAPPING_NODE && has_parts(prefix, key))
+        return take_part(w, prefix, key, value);
     if (str_eq(prefix, STR("change")) && str_eq(yaml_doc_text(key), STR("rules")))
         return options_rules(w->o, w->doc, value, from_node(w, key), w->note);
     buf_init(&name, NAME_BYTES_MAX);

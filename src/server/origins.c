@@ -11,6 +11,7 @@
 #include "page/noted.h"
 #include "page/redo.h"
 #include "page/remake.h"
+#include "page/secondary.h"
 #include "page/sweep.h"
 #include "page/tell.h"
 #include "peer/peer.h"
@@ -301,6 +302,8 @@ void origins_drain(struct app *app)
         page_remakes_stop(app->page.remakes);
     if (app->page.flights != NULL)
         flights_drain(app->page.flights);
+    if (app->page.secondary != NULL)
+        page_secondary_drain(app->page.secondary);
     if (app->page.looks != NULL)
         page_looks_stop(app->page.looks);
     if (app->page.sweeps != NULL)
@@ -314,6 +317,8 @@ void origins_drain(struct app *app)
 bool origins_idle(const struct app *app)
 {
     if (app->page.flights != NULL && !flights_idle(app->page.flights))
+        return false;
+    if (app->page.secondary != NULL && !page_secondary_idle(app->page.secondary))
         return false;
     if (app->page.looks != NULL && !page_looks_idle(app->page.looks))
         return false;

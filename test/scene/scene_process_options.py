@@ -279,7 +279,8 @@ def every_metric_of_the_manual_is_there(binary):
     with server:
         there = server.request('GET', '/metrics').body.decode()
     no_cluster = ('store.kind=cassandra', 'store.contact_points=127.0.0.1:1', 'store.local_dc=a',
-                  'store.keyspace=a', 'store.start_timeout=1ms')
+                  'store.keyspace=a', 'store.start_timeout=1ms', 'page.secondary.contact_points=127.0.0.1:1',
+                  'page.secondary.local_dc=a', 'page.secondary.keyspaces=a')
     with Server(binary, *(arg for option in no_cluster for arg in ('--set', option))) as server:
         there += server.request('GET', '/metrics').body.decode()
     for name in sorted(named):
