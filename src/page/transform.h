@@ -97,6 +97,7 @@ struct page_transform {
     bool has_original;
     bool elsewhere;              /* the original is looked for in the other place */
     bool checked;                /* the wiki was asked for its word on it */
+    bool taken_from;             /* the secondary was asked for it */
     struct page_trusted trusted; /* it is; cell NULL: nobody looked */
     struct page_check check;
     bool asking;
@@ -105,7 +106,8 @@ struct page_transform {
     struct page_title_wait title;
     struct task task;
     struct page_read read;
-    struct page_hop hop; /* another server is asked for the original */
+    struct page_hop hop;         /* another server is asked for the original */
+    struct flight_waiter taking; /* the secondary is */
     struct transform_original original;
     struct buf sent;            /* what the origin is asked with */
     enum transform_holds holds; /* of html to wikitext */

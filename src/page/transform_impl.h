@@ -13,6 +13,7 @@ enum transform_phase {
     PHASE_USER,
     PHASE_FIND,
     PHASE_HOP,
+    PHASE_TAKE,
     PHASE_CHECK,
     PHASE_WRITE,
     PHASE_ASK,
@@ -33,13 +34,18 @@ enum transform_phase transform_find_enter(struct page_transform *t);
 enum transform_phase transform_check_enter(struct page_transform *t);
 /* The original is there, in parts. */
 enum transform_phase transform_original_judge(struct page_transform *t);
-/* It is in neither place here, or its time here was up. */
+/* It is in neither place here, nor at another server, or its time here was up. */
 enum transform_phase transform_original_missing(struct page_transform *t);
 
 /* transform_hop.c */
 /* The original is missing here. May another server have it? */
 bool transform_may_hop(const struct page_transform *t);
 enum transform_phase transform_hop_enter(struct page_transform *t);
+
+/* transform_take.c */
+/* The original is missing. May the secondary have it, and was it not asked yet? */
+bool transform_may_take(const struct page_transform *t);
+enum transform_phase transform_take_enter(struct page_transform *t);
 
 /* transform_keep.c */
 enum transform_phase transform_keep_enter(struct page_transform *t);

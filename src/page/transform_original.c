@@ -42,6 +42,8 @@ static enum transform_phase original_take(struct page_transform *t)
 /* Text that is hidden is told as the origin would tell it. */
 enum transform_phase transform_original_missing(struct page_transform *t)
 {
+    if (transform_may_take(t))
+        return PHASE_TAKE;
     if (t->why == ERR_NOT_FOUND)
         return transform_end(t, TRANSFORM_NO_ORIGINAL);
     bool hidden = t->why == ERR_GONE && t->trace.state == PAGE_SUPPRESSED;

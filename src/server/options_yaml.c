@@ -142,8 +142,8 @@ static err take_stores(const struct yaml_walk *w, const yaml_node_t *list)
     return why;
 }
 
-/* {enwiki: en.wikipedia.org}, as "enwiki=en.wikipedia.org": of the option of that name. wanted: what
- * each entry should be. */
+/* {enwiki: en.test}, as "enwiki=en.test": of the option of that name. wanted: what each entry
+ * should be. */
 static err take_pairs(const struct yaml_walk *w, str option, const yaml_node_t *map,
                       const char *wanted)
 {

@@ -302,6 +302,39 @@ def what_the_wiki_hides_is_not_shown(binary):
             check(answer.status >= 400 and b'secret' not in answer.body, answer)
 
 
+@scene
+def what_was_opened_before_the_move_can_be_saved_after_it(binary):
+    cluster = node()
+    fine = tid_of(10)
+    html = ('<html><head><meta property="mw:TimeUuid" content="' + fine + '"/></head><body>'
+            '<p id="mwAA">there</p></body></html>')
+    with cluster.session() as session:
+        drop_all(session)
+        space = make(session, cluster, 'saved_html')
+        data = make(session, cluster, 'saved_data', value='json')
+        insert(session, space, 'A', 7, fine, blob(html), '{"content-type":"text/html"}')
+        insert(session, data, 'A', 7, fine, quoted('{"ids":{"mwAA":{"dsr":[0,5,0,0]}}}'),
+               '{"content-type":"application/json"}')
+    with Origin() as origin:
+        origin.page('A', (7, 'there'))
+        with serve(binary, cluster, ('html=' + space, 'data-parsoid=' + data),
+                   *origin.options('localhost')) as server:
+            where = '/localhost/v1/transform/html/to/wikitext/A/7'
+
+            def save(tid):
+                return server.request('POST', where, {'If-Match': f'"7/{tid}"'},
+                                      {'html': html.replace('there', 'edited')})
+            saved = save(fine)
+            eq((saved.status, ends(server)), (200, {'hit': 1}), saved.body)
+            eq(save(fine).status, 200)
+            eq(ends(server), {'hit': 1})
+            eq(save(tid_of(11)).status, 404, 'no such render')
+            eq(ends(server), {'hit': 1, 'miss': 1})
+            # opened here, of a render of there
+            opened = server.request('GET', path('html', 'A') + '?stash=true&redirect=false')
+            eq((opened.status, opened.headers['etag']), (200, f'"7/{fine}"'))
+
+
 # ---- a secondary that fails
 
 @scene
