@@ -4,10 +4,12 @@ away holds nobody up. Method: fixtures/restbase.cql and rows made here on a real
 reads it, with and without a scripted wiki as its origin."""
 import concurrent.futures
 import json
+import tempfile
 import time
 import urllib.parse
 
 import rig
+from cluster import Cluster
 from harness import Server
 from origin import Origin
 from render_help import Crowd, metric, name_of
@@ -387,6 +389,28 @@ def a_server_starts_without_it_and_takes_it_up(binary):
         wait_until(lambda: metric(server, 'secondary_ready') == 1, 'it says so')
     with Server(binary, *options(cluster, (OWN + 'none_html',), PATIENT)) as server:
         eq(get(server, 'A').status, 503)
+
+
+@scene
+def a_user_who_may_only_read_will_do(binary):
+    with Cluster(auth=True) as cluster, tempfile.NamedTemporaryFile('w') as secret:
+        space = own(cluster, ('A', 5, tid_of(10), '<p>there'), ('B', 5, tid_of(10), '<p>there'))
+        cluster.execute("CREATE ROLE reader WITH PASSWORD = 'r' AND LOGIN = true")
+        cluster.execute(f'GRANT SELECT ON KEYSPACE "{space}" TO reader')
+        secret.write('r')
+        secret.flush()
+        login = ('page.secondary.auth.user=reader',
+                 f'page.secondary.auth.password_file={secret.name}')
+        before = written(cluster, space)
+        with serve(binary, cluster, ('html=' + space,), options_more=(PATIENT, *login)) as server:
+            eq((get(server, 'A').body, get(server, 'B', 5).body), (b'<p>there', b'<p>there'))
+            eq(get(server, 'C').status, 404)
+            eq(server.request('DELETE', path('all', 'A')).status, 204)
+            check(get(server, 'A').status in (404, 410), 'it was purged')
+            eq(reads(server, 'failed'), 0)
+        eq(written(cluster, space), before)
+        with Server(binary, *options(cluster, ('html=' + space,), PATIENT)) as server:
+            eq(get(server, 'A').status, 503, 'nobody is logged in')
 
 
 if __name__ == '__main__':
