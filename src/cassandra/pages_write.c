@@ -16,6 +16,15 @@ struct put_own { /* in the work's arena */
     unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
 };
 
+static store_time put_purged_at(const struct work *w, uint64_t rev)
+{
+    const struct title *t = &w->memory.title;
+    store_time at;
+    bool fenced;
+    err e = t->ops->fence(t, rev, NULL, &fenced, &at);
+    return e == ERR_OK && fenced ? at : STORE_TIME_ZERO;
+}
+
 /* A tid of the instant that the caller prefers; a purge since leaves the other one. */
 static err put_mint(const struct work *w, struct page_put *q)
 {
@@ -28,6 +37,8 @@ static err put_mint(const struct work *w, struct page_put *q)
     m.began = q->began;
     if (e == ERR_GONE)
         e = title_mint(&w->memory.title, &m, &q->tid);
+    if (e == ERR_GONE) /* another server's clock may be ahead: the same would be purged again */
+        q->again_at = put_purged_at(w, q->rev);
     q->has_tid = true;
     return e;
 }

@@ -77,8 +77,8 @@ struct page_put {
     /* of the render under that name, as stored, maybe long ago with another codec */
     uint64_t bytes;
     struct page_trace trace;
-    /* ERR_GONE by a word of the wiki: a render that is asked for then or later is above that word.
-     * ZERO: at any time */
+    /* ERR_GONE by a word of the wiki or a purge: a render that is asked for then or later is above
+     * it. ZERO: at any time */
     store_time again_at;
     struct err_note note;
 };

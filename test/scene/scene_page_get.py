@@ -281,7 +281,6 @@ def a_request_id_comes_back(binary):
 
 
 @scene
-@not_shared('it fails there, and nobody has found out why yet')
 def at_gives_what_was_served_then_and_accept_datetime_what_was_current(binary):
     with page_server(binary) as server:
         put(server, 'A', 1, b'one', tid())

@@ -122,7 +122,6 @@ def a_named_read_of_the_latest_stays_ready_where_the_window_is_long_enough(binar
 
 
 @scene
-@not_shared('it fails there, and nobody has found out why yet')
 def reads_are_counted_by_the_state_of_the_render(binary):
     states = ('current', 'recent', 'historical', 'gone')
     with page_server(binary) as server:
