@@ -13,8 +13,8 @@ FILES = ('page_retention', 'page_put', 'stash', 'page_get', 'page_listing', 'pag
          'wiki_says')
 
 
-def main():
-    binary, names = sys.argv[1], sys.argv[2:] or FILES
+def main(files=FILES):
+    binary, names = sys.argv[1], sys.argv[2:] or files
     cluster = rig.node()
     place = f'{cluster.address(1)}:{cluster.port}/{cluster.datacentre(1)}'
     scenes = rig.ROOT / 'test/scene'

@@ -56,8 +56,8 @@ def a_purge_at_one_is_an_edit_at_the_other(binary):
     with two_servers(binary, 'told_purge') as (origin, a, b):
         origin.page('A', (7, 'seven'))
         rev = 7
-        for target in ('http://wiki.test/wiki/A', 'http://wiki.test/w/index.php?title=A&action=history',
-                       '/wiki/A', PAGE + 'A', f'{PAGE}A/7'):
+        for target in ('http://wiki.test/wiki/A', '/wiki/A', PAGE + 'A', f'{PAGE}A/7',
+                       'http://wiki.test/w/index.php?title=A&action=history'):
             last = read(a, 'A')
             for server in (a, b, b):
                 eq(read(server, 'A'), last)
@@ -65,8 +65,7 @@ def a_purge_at_one_is_an_edit_at_the_other(binary):
             origin.page('A', (rev, f'by {target}'))
             eq(read(b, 'A'), last, 'nobody has told of it')
             eq(purge(a, target).status, 200, target)
-            shows(b, f'by {target}<'.encode().replace(b'&', b'&amp;')
-                  if b'&amp;' in (read(a, 'A') or b'') else f'by {target}<'.encode(), 'A')
+            shows(b, f'by {target}<'.encode(), 'A')
         eq(purge(a, 'http://else.test/wiki/A', 'else.test').status, 404)
 
 

@@ -4,6 +4,7 @@ import json
 import uuid
 
 from harness import Server, eq
+from shared_store import differs
 
 START = '2026-01-01T00:00:00Z'
 EPOCH_TICKS = 0x01b21dd213814000
@@ -13,6 +14,18 @@ DAY = 86400
 def page_server(binary, *args, **named):
     """A server whose clock stands at START."""
     return Server(binary, *args, test_hooks=START, **named)
+
+
+def runs(server):
+    """From here on time passes within a request: where servers share a store, it rests between a word and a render."""
+    if differs('of a word of the wiki and a render within what clocks may differ the render is not the later one'):
+        server.clock(resume=True)
+
+
+def later(server):
+    """What follows is not of the same instant: by more than two clocks may differ."""
+    if differs('of a word of the wiki, or a purge, and a render within what clocks may differ the render is not the later one'):
+        server.clock(advance='1001ms')
 
 
 def instant(seconds=0.0):

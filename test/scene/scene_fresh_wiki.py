@@ -5,7 +5,7 @@ import json
 
 from harness import check, eq, main, scene, wait_until
 from origin import Origin, denied
-from page_help import explain, get, history, path, problem
+from page_help import explain, get, history, path, problem, runs
 from render_help import JSON, NO_CACHE, name_of, origin_server
 
 TTL, MAX = '61s', '301s'     # more than trust_ttl, trust_max
@@ -153,6 +153,7 @@ def revisions_of_a_page_made_anew_are_its_own(binary):
             get(server, 'A', rev)
             origin.page('A', (9, 'clean'))       # under another page id: the wiki knows revision 1 no more
             origin.ids['A'] = 4711
+            runs(server)
             check(b'>clean<' in get(server, 'A', headers=NO_CACHE).body, 'made anew')
             refused(server, 404, 'not_found', 'A', rev)
             refused(server, 404, 'not_found', 'A', rev, tid)

@@ -5,7 +5,7 @@ import threading
 
 from harness import check, eq, main, scene
 from page_help import get, http_date, instant, page_server, path, problem, put, tid
-from shared_store import not_shared
+from shared_store import differs
 
 TEXT = b'<p>' + b'the quick brown fox jumps over the lazy dog ' * 200
 
@@ -289,7 +289,8 @@ def at_gives_what_was_served_then_and_accept_datetime_what_was_current(binary):
         server.clock(advance='100s')
         put(server, 'A', 1, b'late render of one', tid(50))
         put(server, 'A', 3, b'three', tid(200))
-        for at, body in ((0, b'one'), (99.999, b'one'), (100, b'two'), (199.999, b'two'), (200, b'three'), (10**6, b'three')):
+        third = 200.001 if differs('of two puts of one instant the second is a nanosecond later') else 200
+        for at, body in ((0, b'one'), (99.999, b'one'), (100, b'two'), (199.999, b'two'), (third, b'three'), (10**6, b'three')):
             eq(get(server, 'A', query=f'?at={instant(at)}').body, body, f'at {at}')
         problem(server.request('GET', path('html', 'A') + f'?at={instant(-1)}'), 404, 'not_found')
         for at, body in ((150, b'two'), (200, b'three'), (10**6, b'three')):

@@ -2,8 +2,9 @@
 origin that counts; storms are held at a gate until all have asked."""
 from harness import check, eq, main, scene, wait_until
 from origin import Origin
-from page_help import DAY, explain, get, history, http_date, instant, page_server, path, problem, put, tid
+from page_help import DAY, explain, get, history, http_date, instant, later, page_server, path, problem, put, runs, tid
 from render_help import NO_CACHE, Crowd, cache_of, metric, name_of, origin_server
+from shared_store import differs
 
 
 @scene
@@ -100,7 +101,9 @@ def each_of_a_storm_that_names_the_newest_keeps_it(binary):
                     gate.open()
                     eq({answer.status for answer in crowd.wait()}, {200})
                 eq([hold['until'] for hold in explain(server, 'A')['holds']], [until] if until else [])
-                eq(metric(server, 'pages_extended_total'), 1 if until else 0)
+                extended = metric(server, 'pages_extended_total')
+                each = differs('readers of one instant decide beside each other, and each keeps what it reads')
+                check(1 <= extended <= 20 if until and each else extended == (1 if until else 0), extended)
                 origin.page('A', (7, 'new'), (8, 'newer'))
                 eq(name_of(get(server, 'A', headers=NO_CACHE))[0], 8)
                 server.clock(advance='239m')
@@ -206,6 +209,7 @@ def a_purge_of_the_latest_brings_back_no_older_revision(binary):
             origin.page('A', (3, 'three'), (5, 'five'))
             eq(name_of(get(server, 'A', headers=NO_CACHE))[0], 5)
             eq(server.request('DELETE', path('all', 'A', 5)).status, 204)
+            later(server)
             again = get(server, 'A')
             eq((name_of(again)[0], cache_of(again)), (5, 'miss'))
 
@@ -325,6 +329,7 @@ def a_render_without_html_is_no_missing_page(binary):
                 eq((name_of(made)[0], cache_of(made), b'>new</p>' in made.body), (7, 'hit' if rev else 'miss', True))
             eq(origin.count('render'), 1)
             server.clock(advance='1s')
+            runs(server)
             put(server, 'A', 8, 'for phones', content='mobile')     # newer than what the wiki has
             eq([(name_of(made)[0], cache_of(made)) for made in (get(server, 'A'), get(server, 'A'))], [(7, 'miss'), (7, 'hit')])
             get(server, 'A', 8, content='mobile', status=404)       # the wiki said that it has none

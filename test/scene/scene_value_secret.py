@@ -3,6 +3,7 @@ site's script reads them unless the configuration says so. Method: requests as a
 to buckets that the configuration names and to buckets made by PUT."""
 from harness import check, eq, main, scene
 from page_help import page_server, problem, tid
+from shared_store import differs
 
 KV = '/localhost/v1/key_value'
 KRV = '/localhost/v1/key_rev_value'
@@ -35,7 +36,9 @@ def values_are_closed_by_default(binary):
         own = {'table': '.key_value.made', 'attributes': {'key': 'k'}}
         for where, body in (('/localhost/v1/table/.key_value.made/get', {}), ('/localhost/v1/table/%2Ekey_value.made/get', {}),
                             ('/localhost/v1/batch', [{'op': 'put', **own}])):
-            check(server.request('POST', where, body=body).status in (400, 404), f'{where}: the table is not the bucket\'s door')
+            status = server.request('POST', where, body=body).status
+            check(status in (400, 404) or (differs('there are no tables, so no such route') and status in (405, 501)),
+                  f'{where}: the table is not the bucket\'s door: {status}')
         eq(server.json('GET', KRV + '/made/k/').body['items'][0]['revision'], 1, 'who knows the key knows its revisions')
         eq(shared(ask(server, 'GET', '/localhost/v1/page/title/', SITE)), True, 'pages are read by other sites')
 
