@@ -121,7 +121,8 @@ def an_event_at_one_has_its_effect_at_the_other(binary):
         origin.delete('A')
         origin.page('Moved', (9, 'moved away'))
         origin.touched['Moved'] = now()
-        tell(b, 'mediawiki.page-move', page_title='Moved', rev_id=9, prior_state={'page_title': 'A'})
+        tell(b, 'mediawiki.page-move', page_title='Moved', rev_id=9,
+             prior_state={'page_title': 'A'})
         shows(a, b'moved away', 'Moved')
         shows(a, 404, 'A')
 
