@@ -91,7 +91,7 @@ class Counts(dict):
     """Figures, and tables of figures by name."""
 
     TABLES = ('requests', 'answers', 'errors', 'kinds', 'statements', 'prepared', 'batches',
-              'bytes')
+              'whole', 'bytes')
 
     def __init__(self):
         tables = {name: collections.Counter() for name in self.TABLES}
@@ -293,6 +293,8 @@ class Link:
         else:
             for text in texts:
                 count['statements'][text] += 1
+        if name in ('QUERY', 'EXECUTE', 'BATCH'):
+            count['whole']['; '.join(texts)] += 1
         if name in ('QUERY', 'EXECUTE'):
             found = KIND.match(texts[0])
             kind = 'SYSTEM' if OF_SYSTEM.search(texts[0]) else found[1].upper() if found else '?'
@@ -435,8 +437,8 @@ class Proxy:
 
     def counts(self):
         """connections, events; by opcode: requests, answers; errors by name; kinds: SELECT, INSERT,
-        BATCH, SYSTEM and such; by text: statements, of whatever request, and prepared; batches by
-        type; bytes of requests and answers."""
+        BATCH, SYSTEM and such; by text: statements, of whatever request, and prepared; whole:
+        requests by all their texts; batches by type; bytes of requests and answers."""
         return self._call(self.count.copy)
 
     def reset_counts(self):
