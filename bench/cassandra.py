@@ -44,6 +44,7 @@ READY_S = 120
 POLL_S = 0.005
 WORKERS = 64            # under way at once; more, and requests are late, which counts
 TITLE = 'Hot'
+RECEIVED = 'cluster_bytes_total{way="received"}'
 
 
 def note(text):
@@ -122,7 +123,7 @@ class Server:
 
     def metric(self, name):
         text = ask(self.port, 'GET', '/metrics')[1].decode()
-        return int(re.search(rf'^palimpsest_{name} (\d+)$', text, re.M)[1])
+        return int(re.search(rf'^palimpsest_{re.escape(name)} (\d+)$', text, re.M)[1])
 
 
 def ask(port, method, path, body=None):
@@ -181,6 +182,7 @@ class Turns:
 def load_run(plan, ports, over, pipe):
     """plan(number, began, over): what the number-th request is, and when; over ends it."""
     samples, began, turns = [], time.monotonic() + 0.5, Turns()
+    pipe.send(began)
 
     def bound(number, began):
         return (number, None, None, None, None) if over.is_set() else plan(number, began)
@@ -204,6 +206,9 @@ class Load:
 
     def __enter__(self):
         self._process.start()
+        if not self._pipe.poll(READY_S):
+            raise SystemExit('the load does not begin')
+        self._pipe.recv()
         return self
 
     def __exit__(self, *_):
@@ -298,13 +303,14 @@ def hour(args):
     grace = args.grace or (f'{max(10, int(minutes * 10))}s')      # as ten minutes are to an hour
     with contextlib.ExitStack() as ends:
         cluster = ends.enter_context(Cluster(nodes=args.nodes))
-        space = Space(args, cluster, 'hour', 'hot_ttl=0', f'page.grace_ttl={grace}', f'page.historical_ttl={grace}')
+        space = Space(args, cluster, 'hour', 'hot_ttl=0', f'page.grace_ttl={grace}', f'page.historical_ttl={grace}',
+                      *args.more)
         server = ends.enter_context(space.serve())
         server.wait_ready()
         print(f'{rate:g} renders/s of one title for {minutes:g} minutes, page.grace_ttl {grace}, {args.nodes} node(s)\n\n'
-              '| until, minutes | GET p50 ms | p99 | PUT p50 ms | p99 | failed | rows of facts | rows of bytes | culled '
-              '| tombstones a read of facts, mean, max | of bytes |\n| ---: |' + ' ---: |' * 10, flush=True)
-        windows = []
+              '| until, minutes | GET p50 ms | p99 | PUT p50 ms | p99 | failed | KB read a request | rows of facts | rows of bytes | culled '
+              '| tombstones a read of facts, mean, max | of bytes |\n| ---: |' + ' ---: |' * 11, flush=True)
+        windows, read_before = [], server.metric(RECEIVED)
         with Load(Renders(rate), [server]) as load:
             began = time.monotonic()
             for n in range(1, 13):
@@ -312,14 +318,19 @@ def hour(args):
                 time.sleep(max(0, end - start))
                 end = time.monotonic()
                 # What comes while this is looked at belongs to no window.
-                looked = [space.rows('title'), space.rows('body'), server.metric('pages_culled_total'),
+                got = server.metric(RECEIVED)
+                looked = [got, space.rows('title'), space.rows('body'), server.metric('pages_culled_total'),
                           *[space.tombstones(table) for table in ('title', 'body')]]
                 windows.append((start, end, (end - began) / 60, looked))
                 note(f'{(end - began) / 60:.1f} minutes: {looked}')
-        for start, end, until, (facts, rows, culled, *dead) in windows:
+        last = 0
+        for start, end, until, (got, facts, rows, culled, *dead) in windows:
+            # From one look to the next, as the figure is.
+            asked = sum(last <= s[0] < end for s in load.samples)
+            kb, last, read_before = (got - read_before) / max(1, asked) / 1000, end, got
             cells = {kind: cells_of([s for s in load.samples if start <= s[0] < end and s[2] == kind]) for kind in ('get', 'put')}
             failed = sum(int(cell[1]) for cell in cells.values())
-            print(f'| {until:.1f} | ' + ' | '.join([*cells['get'][2:4], *cells['put'][2:4], str(failed), str(facts), str(rows),
+            print(f'| {until:.1f} | ' + ' | '.join([*cells['get'][2:4], *cells['put'][2:4], str(failed), f'{kb:.1f}', str(facts), str(rows),
                   str(culled), *[f'{mean:.1f}, {most:.0f}' for mean, most in dead]]) + ' |')
         failed = {s[3] for s in load.samples} - {200, 201}
         print(f'\nStatuses of those that failed: {sorted(map(str, failed)) or "none"}')
@@ -408,6 +419,7 @@ def main():
     parser.add_argument('--renders', type=float, dest='rate_of_renders', help='hour: a second [1]')
     parser.add_argument('--grace', help='hour: page.grace_ttl [a sixth of the time]')
     parser.add_argument('--nodes', type=int, default=1, help='hour [1]')
+    parser.add_argument('--set', action='append', default=[], dest='more', metavar='NAME=VALUE', help='hour: more options')
     args = parser.parse_args()
     args.binary = str(pathlib.Path(args.build, 'palimpsest').resolve())
     if not os.access(args.binary, os.X_OK):
