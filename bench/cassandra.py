@@ -353,13 +353,15 @@ def too_many(args, cluster):
 
 # ---- ready answers
 
-def wrk(port, seconds):
-    """Requests a second."""
+def wrk(server, seconds):
+    """Requests a second, and microseconds of the server's processor time for one."""
+    began, port = server.proc.cpu_s(), server.port
     done = subprocess.run(['wrk', '-t', '1', '-c', '16', '-d', f'{seconds}s', f'http://127.0.0.1:{port}{PAGE}/html/{TITLE}'],
                           capture_output=True, text=True, timeout=seconds + READY_S, check=True)
     if 'Non-2xx' in done.stdout:
         raise SystemExit(done.stdout)
-    return float(re.search(r'Requests/sec:\s+([\d.]+)', done.stdout)[1])
+    answered = int(re.search(r'(\d+) requests in', done.stdout)[1])
+    return float(re.search(r'Requests/sec:\s+([\d.]+)', done.stdout)[1]), (server.proc.cpu_s() - began) * 1e6 / max(1, answered)
 
 
 def ready(args):
@@ -371,15 +373,16 @@ def ready(args):
         for server in (shared, embedded):
             server.wait_ready()
             must(ask(server.port, 'PUT', f'{PAGE}/html/{TITLE}/1', body_of(1)), 201)
-            wrk(server.port, 1)
+            wrk(server, 1)
         ratios = []
-        print('| round | embedded, requests/s | on Cassandra | ratio |\n| ---: | ---: | ---: | ---: |')
+        print('| round | embedded, requests/s | on Cassandra | ratio | embedded, us of processor a request | on Cassandra |\n| ---: |' +
+              ' ---: |' * 5)
         for n in range(rounds):
             # Who comes first changes.
-            pair = [(s, wrk(s.port, seconds)) for s in ((embedded, shared) if n % 2 else (shared, embedded))]
-            a, b = (next(rate for s, rate in pair if s is which) for which in (embedded, shared))
+            pair = [(s, wrk(s, seconds)) for s in ((embedded, shared) if n % 2 else (shared, embedded))]
+            (a, a_us), (b, b_us) = (next(said for s, said in pair if s is which) for which in (embedded, shared))
             ratios.append(b / a)
-            print(f'| {n + 1} | {a:.0f} | {b:.0f} | {b / a:.2f} |', flush=True)
+            print(f'| {n + 1} | {a:.0f} | {b:.0f} | {b / a:.2f} | {a_us:.0f} | {b_us:.0f} |', flush=True)
         print(f'\nMedian {statistics.median(ratios):.2f}; {shared.metric("hot_hits_total")} answers of the server on Cassandra were ready')
 
 
