@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT / 'test/scene'), str(ROOT / 'tools/wiki')]
 sys.dont_write_bytecode = True
 import harness   # noqa: E402  pylint: disable=wrong-import-position
 from harness import Server, wait_until   # noqa: E402  pylint: disable=wrong-import-position
+import shared_store   # noqa: E402  pylint: disable=wrong-import-position
 from list_help import Redis   # noqa: E402  pylint: disable=wrong-import-position
 from mediawiki import editor_is_wired   # noqa: E402  pylint: disable=wrong-import-position
 from wiki import DOMAIN, ORIGIN_DOMAIN, Wiki, free_port, quote   # noqa: E402  pylint: disable=wrong-import-position
@@ -141,25 +142,28 @@ def log_in_with(wiki, setting, text):
 
 class Pair:
     """Two servers with small bounds that share a Redis, in front of the wiki. origin: more of their options for it.
-    knowing: each is told where the other is asked for its renders. rights: more that administrators of the wiki get.
+    count: another number of servers. redis: False, and they share none. knowing: each is told where the other is asked for its renders. rights: more that administrators of the wiki get.
     test_hooks: as of a Server. change: that section of their configuration. settings: called with this when the servers are
     there; more settings of the wiki, in PHP."""
 
-    def __init__(self, binary, knowing=False, rights=(), test_hooks=False, change=None, settings=lambda pair: '', **origin):
+    def __init__(self, binary, knowing=False, rights=(), test_hooks=False, change=None, settings=lambda pair: '', count=2, redis=True,
+                 **origin):
         self.wiki = the_wiki()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='pair-', dir=self.wiki / 'tmp'))
         self.setting = self.wiki / 'settings.d/pair.php'
-        self.redis = Redis()
+        self.redis = Redis() if redis else None
         domains = {DOMAIN: {'origin': {'kind': 'parsoid', 'url': f'{self.wiki.base}/w/rest.php', 'domain': ORIGIN_DOMAIN,
                                        'trust_ttl': f'{TRUST_TTL}s', 'trust_max': f'{TRUST_MAX}s', 'check_wait': '30s',
                                        **origin}}}
         (self.folder / 'server.yaml').write_text(json.dumps({
-            'domains': domains, 'redis': {'url': f'redis://127.0.0.1:{self.redis.port}'},
+            'domains': domains, **({'redis': {'url': f'redis://127.0.0.1:{self.redis.port}'}} if redis else {}),
             'http': {'trusted_proxies': '127.0.0.1'}, **({'change': change} if change else {})}))
         (self.folder / 'secret').write_text('what these servers share\n')
-        self.servers = [Server(binary, '--config', self.folder / 'server.yaml', '--listen', f'127.0.0.1:{port}',
-                               *(self._known_at(port) if knowing else ()), test_hooks=test_hooks)
-                        for port in (free_port(), free_port())]
+        self.servers = []
+        for port in [free_port() for _ in range(count)]:
+            self.servers.append(Server(binary, '--config', self.folder / 'server.yaml', '--listen', f'127.0.0.1:{port}',
+                                       *(self._known_at(port) if knowing else ()), test_hooks=test_hooks,
+                                       beside=self.servers[0] if self.servers else None))
         self.admin = log_in_with(self.wiki, self.setting, f"""<?php
             $wgEnableUploads = true;
             $wgPageLanguageUseDB = true;
@@ -177,7 +181,8 @@ class Pair:
     def __exit__(self, kind, value, trace):
         with contextlib.ExitStack() as ends:    # all of them, whichever fails
             ends.callback(self.setting.unlink)
-            ends.callback(self.redis.end)
+            if self.redis:
+                ends.callback(self.redis.end)
             for server in self.servers:
                 ends.callback(server.__exit__, kind, value, trace)
 
@@ -190,7 +195,7 @@ class Pair:
         return server.request('GET', f'{BASE}/page/{content}/{where}{query}')
 
     def read(self, title, **named):
-        """Both servers' answers."""
+        """All servers' answers."""
         return [self.get(server, 'html', title, **named) for server in self.servers]
 
 

@@ -1,7 +1,10 @@
 """Goal: people edit a wiki with VisualEditor whichever server the balancer gives them, request by request: no save fails,
 and only what they typed changes. Method: Chromium, a real MediaWiki, haproxy by turns without stickiness, two servers
-that know each other. The balancer's log says which server answered what; scenes choose whose turn is next."""
+that know each other. The balancer's log says which server answered what; scenes choose whose turn is next. With
+SCENE_CASSANDRA there are four servers that share a store, know nothing of each other, and with ROBIN_REDIS=none share no
+Redis either."""
 import collections
+import os
 import re
 import time
 
@@ -9,22 +12,26 @@ from rig import TRUST_MAX, Pair, Wired, another_second, private_wiki
 from editor import TEXT, the_editor
 from harness import check, eq, main, scene, wait_until
 from haproxy_help import Haproxy
+import shared_store
 from wiki import quote
 
 LOG = '  log stdout format raw daemon\n  log-format "%s %HM %HU %ST"\n'
 LINE = re.compile(r'^s(\d) (\S+) /localhost/v1/(\S+) (\d+)$', re.M)
+SHARED = shared_store.place() is not None
+COUNT = 4 if SHARED else 2
+REDIS = not SHARED or os.environ.get('ROBIN_REDIS') != 'none'
 Request = collections.namedtuple('Request', 'server method target status')
 
 
 class Robin(Pair):
-    """haproxy as docs/operations.md has it before two servers, with VisualEditor loading and saving through it."""
+    """haproxy as docs/operations.md has it before the servers, with VisualEditor loading and saving through it."""
 
     def __init__(self, binary, sticky=False, forward=False, **origin):
-        super().__init__(binary, knowing=True, **origin)
+        super().__init__(binary, knowing=not SHARED, count=COUNT, redis=REDIS, **origin)
         self.balancer = Haproxy([server.port for server in self.servers], sticky, more=LOG)
-        for n in range(2):
+        for n in range(COUNT):
             self.balancer.wait_server(n, True)
-            wait_until(lambda n=n: self.metric(n, 'redis_up') == 1, 'the servers have Redis')
+            wait_until(lambda n=n: not REDIS or self.metric(n, 'redis_up') == 1, 'the servers have Redis')
         self.wiki.wire(f'http://127.0.0.1:{self.balancer.port}', forward=forward)
         self.editor = the_editor(self.wiki)
 
@@ -34,8 +41,10 @@ class Robin(Pair):
         super().__exit__(kind, value, trace)
 
     def metric(self, n, name):
+        """0 when there is none, as those of peers of a server that is told of no other."""
         text = self.servers[n].request('GET', '/metrics').body.decode()
-        return int(float(re.search(rf'^palimpsest_{name} (\S+)$', text, re.M)[1]))
+        found = re.search(rf'^palimpsest_{name} (\S+)$', text, re.M)
+        return int(float(found[1])) if found else 0
 
     def requests(self, pattern, least=0):
         """Those of all so far whose method and target pattern finds: as many at least, which are written down some time after
@@ -50,9 +59,9 @@ class Robin(Pair):
     def turn(self, n):
         """The next request goes to server n."""
         pattern = f'probe-{time.time_ns()}$'
-        for count in (1, 2, 3):
+        for count in range(1, COUNT + 2):
             self.wiki.request('GET', f'/api/rest_v1/page/{pattern[:-1]}')
-            if self.requests(pattern, count)[-1].server != n:
+            if (self.requests(pattern, count)[-1].server + 1) % COUNT == n:
                 return
         check(False, f'it is never the turn of server {n}')
 
@@ -78,28 +87,30 @@ def new(robin, name, text=TEXT % 'Note|x'):
 def each_request_of_an_edit_meets_another_server(binary):
     with Robin(binary) as robin:
         editor, wiki = robin.editor, robin.wiki
-        for first in (0, 1):
-            title, other = new(robin, 'Split'), 1 - first
-            before = [robin.metric(n, 'peers_found_total') for n in (0, 1)]
-            robin.turn(first)
+        for first in range(COUNT):
+            title, turns = new(robin, 'Split'), [(first + n) % COUNT for n in range(4)]
+            before = [robin.metric(n, 'peers_found_total') for n in turns[:2]]
+            robin.turn(turns[0])
             editor.open(title)
             editor.type_behind('The last', ' visual')
-            robin.turn(other)
+            robin.turn(turns[1])
             editor.switch('source')
             check("Before  the   table. \n" in editor.text() and '|odd||  spacing' in editor.text(), editor.text())
             editor.type_behind('The last visual', ' source')
-            robin.turn(first)
+            robin.turn(turns[2])
             editor.switch('visual')
             check(editor.etag().endswith('/stash"'), editor.etag())
             editor.type_behind('The last visual source', ' again')
-            robin.turn(other)
+            robin.turn(turns[3])
             editor.save()
             eq(wiki.source(title), (TEXT % 'Note|x').replace('The last', 'The last visual source again').strip())
-            eq([(one.server, one.target.split('/')[0:4]) for one in robin.all_fine(title)], [
-                (first, ['page', 'html', f'{title}?redirect=false&stash=true']),
-                (other, ['transform', 'html', 'to', 'wikitext']), (first, ['transform', 'wikitext', 'to', 'html']),
-                (other, ['transform', 'html', 'to', 'wikitext'])])
-            eq([robin.metric(n, 'peers_found_total') - before[n] for n in (first, other)], [0, 2])
+            asked = [(one.server, one.target.split('/')[0:4]) for one in robin.all_fine(title)]
+            eq(asked[:4], list(zip(turns, [
+                ['page', 'html', f'{title}?redirect=false&stash=true'], ['transform', 'html', 'to', 'wikitext'],
+                ['transform', 'wikitext', 'to', 'html'], ['transform', 'html', 'to', 'wikitext']])))
+            # A busy wiki forgets at times what it was given when the dialog opened, and asks once more.
+            check(all(target == asked[3][1] for _, target in asked[4:]), asked)
+            eq([robin.metric(n, 'peers_found_total') - found for n, found in zip(turns, before)], [0, 0 if SHARED else 2])
 
 
 @scene
@@ -125,7 +136,7 @@ def a_page_is_edited_again_and_again_by_turns(binary):
             same.add(edit[0].server == edit[-1].server)
             check('stash=true' in edit[0].target and edit[-1].target.startswith('transform/html/to/wikitext'), edit)
         check(False in same, 'no save met another server than its load')
-        check(all(robin.metric(n, 'peers_asked_total') == robin.metric(n, 'peers_found_total') for n in (0, 1)), 'all was found')
+        check(all(robin.metric(n, 'peers_asked_total') == robin.metric(n, 'peers_found_total') for n in range(COUNT)), 'all was found')
 
 
 @scene
@@ -161,7 +172,7 @@ def a_deleted_page_is_made_anew(binary):
         editor, wiki = robin.editor, robin.wiki
         for first in (0, 1):
             title = new(robin, 'Gone')
-            eq([answer.status for answer in robin.read(title)], [200, 200])
+            eq([answer.status for answer in robin.read(title)], [200] * COUNT)
             robin.at_rest()
             robin.do(action='delete', title=title)
             robin.turn(first)
@@ -171,7 +182,7 @@ def a_deleted_page_is_made_anew(binary):
             robin.turn(1 - first)
             editor.save()
             eq(wiki.source(title), 'Some words of another life.')
-            for n in (0, 1):
+            for n in range(COUNT):
                 robin.turn(n)
                 editor.open(title)
                 check('Some words of another life.' in editor.text(), editor.text())
@@ -179,7 +190,7 @@ def a_deleted_page_is_made_anew(binary):
             robin.turn(0)
             editor.save()
             eq(wiki.source(title), 'Some words of another typed life.')
-            eq({one.status for one in robin.requests(title)}, {200, 404})
+            eq({one.status for one in robin.requests(title)} - {304}, {200, 404})
 
 
 @scene
@@ -225,7 +236,7 @@ def a_hidden_text_is_in_no_comparison(binary):
             told = editor.browser.until("""const shown = document.body.innerText;
                 return shown.includes( 'Invalid response' ) && shown;""", 'the comparison is refused')
             check('secret' not in told, told)
-            for n in (0, 1):
+            for n in range(COUNT):
                 robin.turn(n)
                 status, text = editor.browser.js("""return fetch( `/api/rest_v1/page/html/${ arguments[ 0 ] }` )
                     .then( r => r.text().then( t => [ r.status, t ] ) );""", f'{title}/{old}?redirect=false&stash=true')
@@ -240,7 +251,7 @@ def editors_of_a_private_wiki_stay_with_one_server(binary):
         editor, wiki = robin.editor, robin.wiki
         title = Wired.new_title('Private').replace(' ', '_')
         robin.do(action='edit', title=title, text=TEXT % 'Note|x')
-        eq([answer.status for answer in robin.read(title)], [403, 403])
+        eq([answer.status for answer in robin.read(title)], [403] * COUNT)
         editor.log_in()
         try:
             for n in range(3):
@@ -255,7 +266,7 @@ def editors_of_a_private_wiki_stay_with_one_server(binary):
         finally:
             editor.browser.forget()
         eq({(one.server, one.status) for one in robin.requests(f'stash=true|{title}/|transform')}, {(0, 200)})
-        eq(robin.balancer.stats()['s1']['stot'], '0')
+        eq([robin.balancer.stats()[f's{n}']['stot'] for n in range(1, COUNT)], ['0'] * (COUNT - 1))
 
 
 main()

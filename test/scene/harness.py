@@ -15,6 +15,7 @@ Run as `python3 test/scene/scene_x.py BINARY [SCENE...]`; prints `ok NAME` or `F
 leaves running is ended by its pid. Nothing waits by sleeping for a guess: everything is polled up to a deadline.
 """
 import collections
+import contextlib
 import http.client
 import json
 import os
@@ -31,6 +32,7 @@ import time
 import traceback
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
+import several                   # noqa: E402  pylint: disable=wrong-import-position
 import shared_store              # noqa: E402  pylint: disable=wrong-import-position
 from ports import free_port      # noqa: E402,F401  pylint: disable=wrong-import-position,unused-import
 
@@ -95,14 +97,18 @@ class Server:
     """One server process: started at once, restarted on the same data, always ended.
 
     args are further options of `serve`, behind those of PATIENT. data: its folder; without, a temporary one that goes at close(). test_hooks:
-    True, or an instant as text. env: variables beside the caller's. Raises SceneError when it is not ready in time.
+    True, or an instant as text. env: variables beside the caller's. beside: another server, whose pages it has too where they
+    are in a cluster. Raises SceneError when it is not ready in time.
     """
 
-    def __init__(self, binary, *args, data=None, test_hooks=False, env=None, ready_timeout=READY_TIMEOUT):
+    def __init__(self, binary, *args, data=None, test_hooks=False, env=None, ready_timeout=READY_TIMEOUT, beside=None):
         self.binary = str(pathlib.Path(binary).resolve())
         self.args = [str(arg) for arg in args]
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='scene-'))
         self.data = pathlib.Path(data) if data is not None else self.folder / 'data'
+        self.beside, self.others = beside, None
+        if beside is not None:
+            shared_store.join(self.data, beside.data)
         self.test_hooks = test_hooks
         self.env = {**os.environ, **(env or {})}
         self.ready_timeout = ready_timeout
@@ -140,7 +146,7 @@ class Server:
             self.args = [str(arg) for arg in args]
         shared_store.make(self.binary, self.data, self.args)
         command = [self.binary, 'serve', '--data', str(self.data), '--listen', '127.0.0.1:0',
-                   *shared_store.options(self.data), *(arg for option in PATIENT for arg in ('--set', option)), *self.args]
+                   *shared_store.options(self.data), *several.options(), *(arg for option in PATIENT for arg in ('--set', option)), *self.args]
         if self.test_hooks:
             command.append('--test-hooks' if self.test_hooks is True else f'--test-hooks={self.test_hooks}')
         self.lines = []
@@ -152,7 +158,12 @@ class Server:
         self._reader.start()
         self.url = self.wait_line('listening on ', self.ready_timeout)
         self.host, _, port = self.url.removeprefix('http://').rpartition(':')
-        self.port = int(port)
+        self.port = self.own_port = int(port)
+        if several.count() > 1 and self.beside is None and '--listen' not in self.args:
+            self.others = several.Others(self, lambda: Server(self.binary, *self.args, test_hooks=self.test_hooks, env=self.env,
+                                                              ready_timeout=self.ready_timeout, beside=self))
+            self.port = self.others.port
+            self.url = f'http://{self.host}:{self.port}'
         return self
 
     def _read_stdout(self, stdout):
@@ -195,6 +206,9 @@ class Server:
 
     def wait_exit(self, timeout=EXIT_TIMEOUT):
         """The exit code, negative for a signal; fails when it does not end."""
+        if self.others is not None:
+            self.others.end()
+            self.others = None
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -323,9 +337,13 @@ class Server:
 
     def clock(self, **what):
         """clock(freeze='2026-01-01T00:00:00Z'), clock(advance='90s'), clock(resume=True); returns the new now."""
-        status, _, value = self.json('POST', '/v1/test.clock', body=what)
-        eq(status, 200, f'test.clock {what}: {value}')
-        return value['now']
+        others = self.others.servers if self.others is not None else []
+        for server in (*others, self):
+            connection = http.client.HTTPConnection(self.host, server.own_port, timeout=REQUEST_TIMEOUT)
+            with contextlib.closing(connection):
+                status, _, said = self._exchange(connection, 'POST', '/v1/test.clock', None, what)
+            eq(status, 200, f'test.clock {what}: {said}')
+        return json.loads(said)['now']
 
 
 SANITIZED_BYTES = 8 << 40    # of address space: the map of the index alone takes one TiB
@@ -401,8 +419,9 @@ def main(arguments=None):
     for function in _scenes:
         if wanted and function.__name__ not in wanted:
             continue
-        if shared_store.left_out(function):
-            print(f'left out {function.__name__}: {shared_store.left_out(function)}', flush=True)
+        reason = shared_store.left_out(function) or several.left_out(function)
+        if reason:
+            print(f'left out {function.__name__}: {reason}', flush=True)
             continue
         why = _run_scene(function, binary)
         failed += why is not None

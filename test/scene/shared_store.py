@@ -60,6 +60,12 @@ def keyspace(data):
     return _of_data[str(data)]
 
 
+def join(data, other):
+    """Another data folder whose server keeps its pages with those of other."""
+    if place() is not None:
+        _of_data[str(data)] = keyspace(other)
+
+
 def options(data):
     """Words of a command line."""
     if place() is None:
@@ -101,17 +107,18 @@ def _session():
 
 
 def drop(data=None):
-    """What was kept for this data folder, or for any."""
+    """What was kept for this data folder and for no other that is in use; or for any."""
     gone = list(_of_data) if data is None else [str(data)] if str(data) in _of_data else []
     if not gone:
         return
     with _session() as session:
         for one in gone:
-            space = _of_data[one]
+            space = _of_data.pop(one)
+            if space in _of_data.values():
+                continue
             for row in session.execute(f"SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{space}'"):
                 if row['table_name'] != KEPT:
                     session.execute(f'TRUNCATE {space}.{row["table_name"]}')
-            del _of_data[one]
             _free.append(space)
 
 
