@@ -20,7 +20,8 @@ err page_explain(struct page_bucket *b, struct engine_view *v, const struct page
     struct look k;
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
     if (w->title.n < 1 || w->title.n > PAGE_TITLE_BYTES_MAX) {
-        *out = (struct page_explanation){ .state = PAGE_UNKNOWN };
+        *out = (struct page_explanation){ .state = PAGE_UNKNOWN,
+                                          .policy = bucket_plan(b)->policy.kind };
         out->reason = retention_reason(&bucket_plan(b)->policy, PAGE_UNKNOWN);
         return ERR_OK;
     }

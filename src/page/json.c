@@ -114,7 +114,7 @@ void pagejson_explanation(struct buf *b, struct arena *a, const struct page_targ
     bool unknown = e->state == PAGE_UNKNOWN,
          gone = e->state == PAGE_CULLED || e->state == PAGE_PURGED || e->state == PAGE_SUPPRESSED ||
                 e->state == PAGE_DELETED;
-    enum page_policy_kind policy = gone ? e->trace.policy : t->settings->opts->policy.kind;
+    enum page_policy_kind policy = gone ? e->trace.policy : e->policy;
     if (unknown) {
         put_name(b, t->name, t->has_rev, t->has_tid);
         buf_printf(b, ",\"state\":\"%s\"", page_state_name(PAGE_UNKNOWN));

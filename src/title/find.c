@@ -268,7 +268,7 @@ err title_find(const struct title *t, const struct title_which *w, struct page_r
 err title_explain(const struct title *t, const struct title_which *w, struct page_explanation *out)
 {
     struct page_row row;
-    *out = (struct page_explanation){ .state = PAGE_UNKNOWN };
+    *out = (struct page_explanation){ .state = PAGE_UNKNOWN, .policy = t->plan->policy.kind };
     err e = title_find(t, w, &row, &out->trace);
     if (e != ERR_OK && e != ERR_GONE && e != ERR_NOT_FOUND)
         return e;

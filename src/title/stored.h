@@ -123,10 +123,11 @@ enum page_order_kind {
 };
 
 struct page_explanation {
-    struct page_render render; /* when stored */
-    struct page_trace trace;   /* when gone */
-    enum page_state state;     /* UNKNOWN: neither */
-    const char *reason;        /* a sentence, static */
+    struct page_render render;    /* when stored */
+    struct page_trace trace;      /* when gone */
+    enum page_state state;        /* UNKNOWN: neither */
+    enum page_policy_kind policy; /* in force; of what is gone its trace says which it was */
+    const char *reason;           /* a sentence, static */
     bool stashed, held, requested;
     /* newer renders gone past because they are damaged (not when EXACT: ERR_CORRUPT) */
     unsigned passed;

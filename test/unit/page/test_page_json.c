@@ -83,15 +83,17 @@ static void what_became_of_a_render_is_explained(void **state)
                                                   .policy = { .kind = POLICY_APP_TTL } };
     static const struct page_settings settings = { .opts = &opts };
     struct page_target t = { .settings = &settings, .title = STR("T") };
-    struct page_explanation e = { .state = PAGE_UNKNOWN, .reason = "never \"stored\"" };
+    struct page_explanation e = { .state = PAGE_UNKNOWN,
+                                  .policy = POLICY_LATEST, /* not that of the options */
+                                  .reason = "never \"stored\"" };
     pagejson_explanation(&out, &memory, &t, &e);
-    assert_json("\"rev\":null,\"tid\":null,\"state\":\"unknown\",\"policy\":\"app_ttl\","
+    assert_json("\"rev\":null,\"tid\":null,\"state\":\"unknown\",\"policy\":\"latest\","
                 "\"reason\":\"never \\\"stored\\\"\",\"holds\":[]}");
     t.has_rev = t.has_tid = true;
     t.name = name_of(7);
     e.passed = 1; /* a damaged row, of which nothing more is known */
     pagejson_explanation(&out, &memory, &t, &e);
-    assert_json(NAMED("7") ",\"state\":\"unknown\",\"policy\":\"app_ttl\","
+    assert_json(NAMED("7") ",\"state\":\"unknown\",\"policy\":\"latest\","
                            "\"reason\":\"never \\\"stored\\\"\",\"holds\":[],\"damaged\":["
                            "{\"title\":\"T\",\"rev\":null,\"tid\":null}]}");
     e = (struct page_explanation){ .state = PAGE_CULLED,

@@ -1,0 +1,307 @@
+"""Random histories: the same requests at servers that share a cluster, and at one server with a store of its own. Answers
+have to be the same, of each request and of all that is there afterwards.
+
+All servers stand at one test clock, which moves between steps. In a step each title gets one act, all titles at once. An act
+is one request at any of the servers, the same request at two of them at once, or puts that commute at several of them at once.
+Times of facts differ by nanoseconds then, and the end of a pin lingers for seconds: instants are compared in whole minutes
+around half a minute, and nothing is due near the start of a minute, at which all happens.
+"""
+import concurrent.futures
+import datetime
+import json
+import os
+import random
+
+from rig import SceneError, check, eq, wait_until
+
+from harness import Server
+from origin import Origin, status_of
+from page_help import EPOCH_TICKS
+from render_help import NO_CACHE
+from served import options
+
+MINUTE = 60
+TITLES, TOLD, STEPS, REVS = 7, 3, 36, 5     # titles that the wiki says nothing of, and others
+DOMAINS = ('silent.test', 'wiki.test')
+EQUAL_S = 60            # what a request leaves behind is everywhere by then
+# Of seconds that never add up to a whole minute: due is half a minute from any request.
+TTLS = ('page.grace_ttl=5430s', 'page.historical_ttl=2424s', 'page.stash_ttl=1530s', 'page.ledger_ttl=36030s')
+LATER = ('page.policy=latest', 'page.count=2', 'page.grace_ttl=9030s', 'page.historical_ttl=2424s', 'page.stash_ttl=1530s',
+         'page.ledger_ttl=36030s')
+SETTLED = ('hot_ttl=0', 'write_timeout=5s', 'flight.make_timeout=5s', 'store.max_skew=50ms')
+
+
+def seed():
+    """Of this run: HISTORY_SEED, or another each time."""
+    return int(os.environ.get('HISTORY_SEED') or random.SystemRandom().randrange(1 << 32))
+
+
+def text_of(at):
+    return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+def seconds_of(text):
+    return datetime.datetime.fromisoformat(text.replace('Z', '+00:00')).timestamp()
+
+
+def tid_at(at, low):
+    ticks = EPOCH_TICKS + int(at) * 10**7
+    return f'{ticks & 0xffffffff:08x}-{ticks >> 32 & 0xffff:04x}-{0x1000 | ticks >> 48:04x}-8000-{0x010000000000 | low:012x}'
+
+
+class World:
+    """Servers of a cluster, one with a store of its own beside them, and a wiki that all of them ask."""
+
+    def __init__(self, stack, binary, rng, now):
+        self.stack, self.binary, self.rng, self.now = stack, binary, rng, now
+        self.origin = stack.enter_context(Origin())
+        # A look at the wiki hears its word; what would store a render beside those of the history fails.
+        self.origin.fault('render', status_of(500))
+        self.shared, self.alone = [], None
+        self.pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(16))
+
+    def words(self, *more):
+        return [*self.origin.options(DOMAINS[1], retries=0), '--set', 'flight.error_base=1ms', '--set', 'flight.error_max=1ms',
+                *(word for option in ('domains=' + ','.join(DOMAINS), *SETTLED[:3], *more) for word in ('--set', option))]
+
+    def start_alone(self, *more):
+        self.alone = self.stack.enter_context(Server(self.binary, *self.words(*more), test_hooks=text_of(self.now)))
+
+    def restart_alone(self, *more):
+        """A policy of a store of its own is in force from its start on."""
+        eq(self.alone.sigterm(), 0)
+        self.alone.test_hooks = text_of(self.now)
+        self.alone.start(*self.words(*more))
+
+    def start_shared(self, cluster, space, points, *more):
+        words = [*self.words(*more), *options(cluster, space, *SETTLED[3:], points=points)]
+        server = Server(self.binary, *words, test_hooks=text_of(self.now))
+        self.shared.append(self.stack.enter_context(server))
+        return server
+
+    def restart_shared(self, server):
+        server.kill9()
+        server.test_hooks = text_of(self.now)
+        server.start()
+
+    def passes(self, seconds):
+        self.now += seconds
+        list(self.pool.map(lambda s: s.clock(freeze=text_of(self.now)), [*self.shared, self.alone]))
+
+
+class Title:
+    """One title of a history: what was asked, and what it was answered."""
+
+    def __init__(self, world, name, rng, told):
+        self.world, self.name, self.rng = world, name, rng
+        self.domain = DOMAINS[told]
+        self.acts = self.ACTS_TOLD if told else self.ACTS
+        self.names = []             # (rev, tid, body, stash) of all puts
+        self.loose = set()          # instants at which several were put at once
+        self.told = []
+        self.low = 0
+        self.revs = [(rev, f'{name} {rev}') for rev in range(1, REVS + 1)]
+        world.origin.page(name, *self.revs)
+
+    def path(self, content, *where):
+        return '/'.join(('', self.domain, 'v1/page', content, self.name, *map(str, where)))
+
+    # ---- acts
+
+    def fresh(self, back=0):
+        self.low += 1
+        rev = self.rng.randint(1, REVS)
+        put = (rev, tid_at(self.world.now - back, self.low), f'<p>{self.name} {self.low}', self.rng.random() < 0.2)
+        self.names.append(put)
+        return put
+
+    def put_request(self, put):
+        rev, tid, body, stash = put
+        return 'PUT', self.path('html', rev, tid) + ('?stash=true' if stash else ''), None, body.encode()
+
+    def put(self):
+        return [[self.put_request(self.fresh())]]
+
+    def late(self):
+        return [[self.put_request(self.fresh(self.rng.randint(1, 300) * MINUTE))]]
+
+    def burst(self):
+        self.loose.add(self.world.now)
+        return [[self.put_request(self.fresh(self.rng.choice((0, 0, 90 * MINUTE))))] for _ in range(self.rng.randint(2, 4))]
+
+    def again(self):
+        return [[self.put_request(self.rng.choice(self.names))]]
+
+    def other_bytes(self):
+        rev, tid, body, stash = self.rng.choice(self.names)
+        return [[self.put_request((rev, tid, body + ' other', stash))]]
+
+    def twice(self):
+        return [[self.put_request(self.fresh())] * 2]
+
+    def where(self):
+        rev, tid = self.rng.choice(self.names)[:2]
+        return self.rng.choice(((rev,), (rev, tid), (rev, tid)))
+
+    def purge(self):
+        where = () if self.rng.random() < 0.15 else self.where()
+        return [[('DELETE', self.path('all', *where), None, None)] * self.rng.randint(1, 2)]
+
+    def hold(self):
+        until = text_of(self.world.now + self.rng.randint(10, 400) * MINUTE + 30)
+        return [[('PUT', self.path('hold', *self.where()), None, {'until': until})]]
+
+    def release(self):
+        return [[('DELETE', self.path('hold', *self.where()), None, None)]]
+
+    def read(self):
+        query = '?stash=true' if self.rng.random() < 0.2 else ''
+        return [[('GET', self.path('html', *self.where()) + query, None, None)]]
+
+    def travel(self):
+        at = text_of(self.world.now - self.rng.randint(0, 500) * MINUTE + 30 - MINUTE)
+        return [[('GET', self.path('html') + f'?at={at}', None, None)]]
+
+    def word(self):
+        """The wiki hides, deletes, or shows all again, and everybody may hear it of the one who asks."""
+        act, origin = self.rng.choice(('hide', 'hide', 'show', 'show', 'delete')), self.world.origin
+        origin.page(self.name, *self.revs)
+        rev = self.rng.randint(1, REVS - 1)
+        if act == 'hide':
+            origin.hide(self.name, rev)
+        elif act == 'delete':
+            origin.delete(self.name)
+        return [[('GET', self.path('title', rev), NO_CACHE, None)]]
+
+    def read_exactly(self):
+        rev, tid = self.rng.choice(self.names)[:2]
+        return [[('GET', self.path('html', rev, tid), None, None)]]
+
+    WRITES = ((put, 6), (late, 3), (burst, 3), (again, 3), (other_bytes, 1), (twice, 2), (purge, 3), (hold, 2), (release, 2))
+    ACTS = (*WRITES, (read, 4), (travel, 2))
+    # With a wiki, what is not there is asked for, and a clock that stands lets no render follow a word.
+    ACTS_TOLD = (*WRITES, (read_exactly, 3), (word, 8))
+
+    def step(self, servers):
+        acts, weights = zip(*self.acts)
+        act = self.rng.choices(acts, weights)[0] if self.names else Title.put
+        several = act(self)
+        asked = [one for same in several for one in same]
+        jobs = [(self.rng.choice(servers), one) for one in asked]
+        self.told.append(f'{text_of(self.world.now)} {act.__name__}: ' + '; '.join(
+            f'{self.world.shared.index(server)} {one[0]} {one[1]} {one[3] or ""}' for server, one in jobs))
+        alone = [self.world.alone.request(*one) for one in asked]
+        if len(jobs) == 1:
+            shared = [jobs[0][0].request(*jobs[0][1])]
+        else:
+            with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
+                shared = list(pool.map(lambda job: job[0].request(*job[1]), jobs))
+        for (_, one), own, theirs in zip(jobs, alone, shared):
+            self.same_answer(act, one, own, theirs, len(asked) > 1)
+
+    def same_answer(self, act, one, own, theirs, several):
+        fine = own.status == theirs.status
+        if several and one[0] == 'PUT':     # which of both came first, nobody knows
+            fine = own.status in (200, 201) and theirs.status in (200, 201) or fine
+        if fine and own.status == 200 and one[0] == 'GET' and act is not Title.word:
+            fine = own.body == theirs.body and own.headers['etag'] == theirs.headers['etag']
+        self.told[-1] += f' -> {theirs.status}'
+        if not fine:
+            self.fail(f'{one[:2]}: alone {own.status} {own.body[:300]}, shared {theirs.status} {theirs.body[:300]}')
+
+    # ---- what is there
+
+    def plain(self, item):
+        """Without what may differ."""
+        item = dict(item)
+        for name in ('superseded_at', 'due_at', 'rendered_at', 'at'):
+            if item.get(name):
+                item[name] = round((seconds_of(item[name]) - self.world.now - 15) / MINUTE)
+        if item.get('superseded_at') is not None and self.world.now + item['superseded_at'] * MINUTE in self.loose:
+            item.pop('superseded_by')
+        item['holds'] = sorted((h['kind'], round((seconds_of(h['until']) - self.world.now - 15) / MINUTE))
+                               for h in item.get('holds', ()))
+        return item
+
+    def seen(self, server, reads=False):
+        """All that a server says of the title; reads: of its texts, too, which extends their lives."""
+        got = {}
+        answer = server.json('GET', self.path('history'))
+        items = [self.plain(i) for i in answer.body['items']] if answer.status == 200 else None
+        got['history'] = answer.status, items
+        got['explain'] = self.plain(server.json('GET', self.path('explain')).body)
+        for rev, tid, _, _ in self.names:
+            got[rev, tid] = self.plain(server.json('GET', self.path('explain', rev, tid)).body)
+            if reads:
+                answer = server.request('GET', self.path('html', rev, tid))
+                why = json.loads(answer.body)['type'] if answer.status != 200 else answer.body
+                got['bytes', rev, tid] = answer.status, why
+        return got
+
+    def same(self, servers, reads=False):
+        alone = self.seen(self.world.alone, reads)
+        for server in servers:
+            last = []
+
+            def is_same(server=server, last=last):
+                last[:] = [self.seen(server, reads)]
+                return last[0] == alone
+            try:
+                wait_until(is_same, 'as alone', timeout=EQUAL_S, pause=0.3)
+            except SceneError:
+                key = next(key for key in alone if alone[key] != last[0].get(key))
+                self.fail(f'server {self.world.shared.index(server)}, {key}: alone {alone[key]}, shared {last[0].get(key)}')
+
+    def fail(self, why):
+        print('\n'.join(self.told))
+        raise SceneError(f'{self.name} at {text_of(self.world.now)}: {why}')
+
+
+def listing(server, domain):
+    names, first = [], f'/{domain}/v1/page/title/'
+    page = first
+    while page:
+        answer = server.json('GET', page)
+        eq(answer.status, 200, answer.body)
+        names += answer.body['items']
+        link = answer.body.get('_links', {}).get('next', {}).get('href')
+        page = first + link if link else None
+    return names
+
+
+def play(world, turn_at=None, turn=None, sites=None, steps=STEPS, harm=None):
+    """A history of so many steps. turn: called once when the clock is at turn_at. sites: groups of servers that see each
+    other's writes late: a title is written in one of them for a step, and rests until the others say the same."""
+    rng, sites = world.rng, sites or [world.shared]
+    titles = [Title(world, f'T{n}', random.Random(rng.random()), told=n >= TITLES) for n in range(TITLES + TOLD)]
+    for step in range(steps):
+        groups = [rng.choice(sites) for _ in titles]
+        list(world.pool.map(lambda pair: pair[0].step(pair[1]), zip(titles, groups)))
+        if len(sites) > 1 or step % 6 == 5:
+            list(world.pool.map(lambda title: title.same(world.shared), titles))
+        if harm:
+            harm(step)
+        seconds = rng.choice((1, 1, 2, 7, 31, 95, 240)) * MINUTE
+        if turn_at is not None and world.now < turn_at <= world.now + seconds:
+            seconds = turn_at - world.now
+            turn_at = None
+            world.passes(seconds)
+            turn()
+        else:
+            world.passes(seconds)
+    for seconds in (0, 3 * 3600, 26 * 3600):    # traces are over then
+        world.passes(seconds)
+        list(world.pool.map(lambda title: title.same(world.shared), titles))
+        for domain in DOMAINS:
+            want = listing(world.alone, domain)
+            for server in world.shared:
+                wait_until(lambda server=server, want=want, domain=domain: listing(server, domain) == want,
+                           f'{domain} lists {want}', timeout=EQUAL_S, pause=0.3)
+        if seconds == 0:
+            list(world.pool.map(lambda title: title.same(world.shared, reads=True), titles))
+    return sum(len(title.told) for title in titles)
+
+
+def check_no_broken(world):
+    for server in world.shared:
+        check('invariant' not in server.stderr(), server.stderr()[-2000:])
