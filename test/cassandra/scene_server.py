@@ -3,9 +3,12 @@ so at all others, also when a server or the node dies. Method: the real binary, 
 requests that alternate; the node is killed and started."""
 import json
 import os
+import threading
+import time
 
 from rig import check, eq, main, scene, wait_until
 
+from proxy import Proxy
 from served import DOMAIN, PAGE, SOON, Server, applied, options, serve
 
 LATER = '2099-01-01T00:00:00Z'
@@ -249,6 +252,49 @@ def a_clock_that_is_wrong_refuses_writes_alone(binary):
                 eq(b.request('GET', f'{PAGE}/html/T').body, b'1')
                 check('cluster.clock_skew' in b.stderr(), b.stderr())
         put(a, 'T', 2, b'2')
+
+
+@scene
+def a_late_put_keeps_its_grace(binary):
+    cluster = applied(binary, 'late')
+    grace_s, slow_s = 8, 0.7
+    more = (f'page.grace_ttl={grace_s}s', f'page.historical_ttl={grace_s}s', 'hot_ttl=0')
+    with Proxy(cluster.address(1), cluster.port) as proxy:
+        slow = options(cluster, 'late', *more, points=f'{proxy.host}:{proxy.port}')
+        with serve(binary, cluster, 'late', *more) as b, Server(binary, '--domain', DOMAIN, *slow) as a:
+            put(a, 'T', 1, b'1')
+            proxy.delay(to_server=slow_s)
+            said = []
+            thread = threading.Thread(target=lambda: said.append(put(a, 'T', 2, b'2')))
+            thread.start()
+            for rev in range(3, 9):     # before, while and after the facts of the late one are written
+                put(b, 'T', rev, b'%d' % rev)
+            thread.join()
+            acknowledged_at = time.monotonic()
+            proxy.clear()
+            while time.monotonic() < acknowledged_at + grace_s - 2 * slow_s - 1:
+                state = explained(b, f'T/2/{said[0]}')['state']
+                check(state in ('recent', 'current'), f'{time.monotonic() - acknowledged_at}: {state}')
+            eq(b.request('GET', f'{PAGE}/html/T').body, b'8')
+            wait_until(lambda: explained(b, f'T/2/{said[0]}')['state'] == 'culled', 'its time is over')
+
+
+@scene
+def tables_that_are_altered_under_servers_serve_on(binary):
+    cluster = applied(binary, 'altered')
+    with serve(binary, cluster, 'altered', 'hot_ttl=0') as a:
+        put(a, 'T', 1, b'1')
+        for n, change in enumerate((
+                'title ADD noted text', 'body ADD noted text', 'titles ADD noted text', "title WITH compaction = "
+                "{'class': 'UnifiedCompactionStrategy'}", 'body WITH gc_grace_seconds = 3600', 'title DROP noted')):
+            cluster.execute(f'ALTER TABLE altered.{change}')
+            tid = put(a, 'T', 2 + n, b'%d' % n)
+            put(a, f'T{n}', 1, b'new')
+            eq(a.request('GET', f'{PAGE}/html/T').body, b'%d' % n, change)
+            eq(a.request('GET', f'{PAGE}/html/T/{2 + n}/{tid}').body, b'%d' % n, change)
+            eq(status_of(a, f'/all/T{n}/1', 'DELETE'), 204)
+        a.restart()
+        eq(a.request('GET', f'{PAGE}/html/T').body, b'5')
 
 
 main()
