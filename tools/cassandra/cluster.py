@@ -324,14 +324,14 @@ class Cluster:
         self.start(*[n for n in self.numbers if self.pid(n) is None], timeout=timeout)
         return self
 
-    def start(self, *numbers, timeout=START_TIMEOUT, wait=True):
+    def start(self, *numbers, timeout=START_TIMEOUT, wait=True, env=None):
         """These nodes, on what data they have; wait: until they and all others that run see each
-        other."""
+        other. env: variables beside ours, of these processes alone."""
         for n in numbers:
             if self.pid(n) is not None:
                 raise CassandraError(f'node {n} runs already')
         for n in numbers:
-            self._launch(n)
+            self._launch(n, env or {})
         if wait:
             self.wait(timeout)
 
@@ -410,7 +410,7 @@ class Cluster:
                                'parameters': [{'seeds': seeds}]}]}
         return {**SETTINGS, **own, **login, **self._tls_settings(), **self.yaml}
 
-    def _launch(self, n):
+    def _launch(self, n, env):
         own = self._own(n)
         for name in ('conf', 'tmp', 'triggers'):
             (own / name).mkdir(parents=True, exist_ok=True)
@@ -440,7 +440,8 @@ class Cluster:
             command = ['setpriv', '--pdeathsig', 'KILL', *command]
         with open(own / 'out', 'ab') as out:
             child = _spawner.submit(subprocess.Popen, command, cwd=own, stdin=subprocess.DEVNULL,
-                                    stdout=out, stderr=out, start_new_session=True).result()
+                                    stdout=out, stderr=out, start_new_session=True,
+                                    env={**os.environ, **env}).result()
         self._children[n] = child
         self._awaited.add(n)
         (own / 'pid').write_text(f'{child.pid} {stat_of(child.pid)[1]}\n')
