@@ -21,7 +21,8 @@ from render_help import NO_CACHE
 from served import options
 
 MINUTE = 60
-TITLES, TOLD, STEPS, REVS = 7, 3, 36, 5     # titles that the wiki says nothing of, and others
+TITLES, TOLD, REVS = 7, 3, 5    # titles that the wiki says nothing of, and others
+STEPS = int(os.environ.get('HISTORY_STEPS', '36'))
 DOMAINS = ('silent.test', 'wiki.test')
 EQUAL_S = 60            # what a request leaves behind is everywhere by then
 # Of seconds that never add up to a whole minute: due is half a minute from any request.
@@ -100,8 +101,11 @@ class Title:
         self.loose = set()          # instants at which several were put at once
         self.told = []
         self.low = 0
-        self.revs = [(rev, f'{name} {rev}') for rev in range(1, REVS + 1)]
-        world.origin.page(name, *self.revs)
+        self.last_word = ''
+        self.first = 100 * int(name[1:])    # a wiki has each revision once
+        self.revs = [(self.first + n, f'{name} {n}') for n in range(REVS)]
+        if told:
+            world.origin.page(name, *self.revs)
 
     def path(self, content, *where):
         return '/'.join(('', self.domain, 'v1/page', content, self.name, *map(str, where)))
@@ -110,7 +114,7 @@ class Title:
 
     def fresh(self, back=0):
         self.low += 1
-        rev = self.rng.randint(1, REVS)
+        rev = self.first + self.rng.randrange(REVS)
         put = (rev, tid_at(self.world.now - back, self.low), f'<p>{self.name} {self.low}', self.rng.random() < 0.2)
         self.names.append(put)
         return put
@@ -166,21 +170,19 @@ class Title:
         """The wiki hides, deletes, or shows all again, and everybody may hear it of the one who asks."""
         act, origin = self.rng.choice(('hide', 'hide', 'show', 'show', 'delete')), self.world.origin
         origin.page(self.name, *self.revs)
-        rev = self.rng.randint(1, REVS - 1)
+        rev = self.first + self.rng.randrange(REVS - 1)
         if act == 'hide':
             origin.hide(self.name, rev)
         elif act == 'delete':
             origin.delete(self.name)
-        return [[('GET', self.path('title', rev), NO_CACHE, None)]]
-
-    def read_exactly(self):
-        rev, tid = self.rng.choice(self.names)[:2]
-        return [[('GET', self.path('html', rev, tid), None, None)]]
+        self.last_word = f'{act} {rev}'
+        # All of it is heard at once: what servers ask of their own accord later says nothing new.
+        return [[('GET', self.path('title', one), NO_CACHE, None)] for one, _ in self.revs]
 
     WRITES = ((put, 6), (late, 3), (burst, 3), (again, 3), (other_bytes, 1), (twice, 2), (purge, 3), (hold, 2), (release, 2))
     ACTS = (*WRITES, (read, 4), (travel, 2))
-    # With a wiki, what is not there is asked for, and a clock that stands lets no render follow a word.
-    ACTS_TOLD = (*WRITES, (read_exactly, 3), (word, 8))
+    # Readers of the others would ask the wiki again, whenever a server of its own accord knows nothing of it.
+    ACTS_TOLD = (*WRITES, (word, 8))
 
     def step(self, servers):
         acts, weights = zip(*self.acts)
@@ -188,8 +190,13 @@ class Title:
         several = act(self)
         asked = [one for same in several for one in same]
         jobs = [(self.rng.choice(servers), one) for one in asked]
-        self.told.append(f'{text_of(self.world.now)} {act.__name__}: ' + '; '.join(
+        said = self.last_word if act is Title.word else act.__name__
+        self.told.append(f'{text_of(self.world.now)} {said}: ' + '; '.join(
             f'{self.world.shared.index(server)} {one[0]} {one[1]} {one[3] or ""}' for server, one in jobs))
+        if act is Title.word:
+            for one in asked:
+                self.hear(jobs[0][0], one)
+            return
         alone = [self.world.alone.request(*one) for one in asked]
         if len(jobs) == 1:
             shared = [jobs[0][0].request(*jobs[0][1])]
@@ -197,13 +204,21 @@ class Title:
             with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
                 shared = list(pool.map(lambda job: job[0].request(*job[1]), jobs))
         for (_, one), own, theirs in zip(jobs, alone, shared):
-            self.same_answer(act, one, own, theirs, len(asked) > 1)
+            self.same_answer(one, own, theirs, len(asked) > 1)
 
-    def same_answer(self, act, one, own, theirs, several):
+    def hear(self, server, ask):
+        """Each store hears the word once, however often the wiki has to be asked."""
+        answers = [wait_until(lambda one=one: next((a for a in [one.request(*ask)] if a.status < 500), None), 'the wiki is heard',
+                              pause=0.2) for one in (self.world.alone, server)]
+        self.told[-1] += f' -> {answers[1].status}'
+        if answers[0].status != answers[1].status:
+            self.fail(f'{ask}: alone {answers[0]}, shared {answers[1]}')
+
+    def same_answer(self, one, own, theirs, several):
         fine = own.status == theirs.status
         if several and one[0] == 'PUT':     # which of both came first, nobody knows
             fine = own.status in (200, 201) and theirs.status in (200, 201) or fine
-        if fine and own.status == 200 and one[0] == 'GET' and act is not Title.word:
+        if fine and own.status == 200 and one[0] == 'GET':
             fine = own.body == theirs.body and own.headers['etag'] == theirs.headers['etag']
         self.told[-1] += f' -> {theirs.status}'
         if not fine:
@@ -232,7 +247,7 @@ class Title:
         got['explain'] = self.plain(server.json('GET', self.path('explain')).body)
         for rev, tid, _, _ in self.names:
             got[rev, tid] = self.plain(server.json('GET', self.path('explain', rev, tid)).body)
-            if reads:
+            if reads and self.domain == DOMAINS[0]:
                 answer = server.request('GET', self.path('html', rev, tid))
                 why = json.loads(answer.body)['type'] if answer.status != 200 else answer.body
                 got['bytes', rev, tid] = answer.status, why
@@ -273,7 +288,7 @@ def play(world, turn_at=None, turn=None, sites=None, steps=STEPS, harm=None):
     """A history of so many steps. turn: called once when the clock is at turn_at. sites: groups of servers that see each
     other's writes late: a title is written in one of them for a step, and rests until the others say the same."""
     rng, sites = world.rng, sites or [world.shared]
-    titles = [Title(world, f'T{n}', random.Random(rng.random()), told=n >= TITLES) for n in range(TITLES + TOLD)]
+    titles = [Title(world, f'T{n}', random.Random(rng.random()), told=n > TITLES) for n in range(1, TITLES + TOLD + 1)]
     for step in range(steps):
         groups = [rng.choice(sites) for _ in titles]
         list(world.pool.map(lambda pair: pair[0].step(pair[1]), zip(titles, groups)))
@@ -289,6 +304,9 @@ def play(world, turn_at=None, turn=None, sites=None, steps=STEPS, harm=None):
             turn()
         else:
             world.passes(seconds)
+    if turn_at is not None:
+        world.passes(turn_at - world.now)
+        turn()
     for seconds in (0, 3 * 3600, 26 * 3600):    # traces are over then
         world.passes(seconds)
         list(world.pool.map(lambda title: title.same(world.shared), titles))

@@ -4,6 +4,7 @@ change of policy (histories.py), at four servers on three nodes, and at servers 
 killed and started, or a node. HISTORY_SEED=N plays a history again; a title whose answers differ is printed, act by act."""
 import contextlib
 import json
+import os
 import random
 import subprocess
 import time
@@ -13,7 +14,7 @@ import shared_store
 from rig import Cluster, check, eq, main, scene
 from served import options, schema
 
-HISTORIES = 2
+HISTORIES = int(os.environ.get('HISTORIES', '2'))
 SERVERS, NODES = 4, 3
 
 
