@@ -137,6 +137,8 @@ static void stop_tick(struct cql *c, mono now)
     }
     if (heap_first(&c->due) != NULL || !list_empty(&c->agreements))
         return;
+    if (atomic_load(&c->holds) > 0)
+        return;
     if (atomic_load(&c->started) > 0)
         return; /* on its way here, or told elsewhere: who waits for done may cancel until then */
     if (c->flush_posted || atomic_load(&c->poked))
@@ -172,6 +174,17 @@ void cql_stop(struct cql *c, mono deadline, void (*stopped)(void *ctx), void *ct
     c->stop_deadline = deadline;
     c->on_stopped = stopped;
     c->stopped_ctx = ctx;
+}
+
+void cql_hold(struct cql *c)
+{
+    MAGIC_CHECK(c, CQL_MAGIC);
+    (void)atomic_fetch_add(&c->holds, 1); /* the old value is of no use */
+}
+
+void cql_release(struct cql *c)
+{
+    INVARIANT(atomic_fetch_sub(&c->holds, 1) > 0); /* c may be gone behind this */
 }
 
 void cql_free(struct cql **cp)

@@ -92,6 +92,10 @@ struct cql *cql_new(const struct cql_opts *opts, struct err_note *note);
  * is called once, when nothing is under way any more and each done has returned; then cql_free.
  * Nothing is started or canceled after stopped. */
 void cql_stop(struct cql *c, mono deadline, void (*stopped)(void *ctx), void *ctx);
+/* Who will start a request, and waits for something else before, holds the client: stopped is not
+ * called until all have released it. Thread: any. */
+void cql_hold(struct cql *c);
+void cql_release(struct cql *c);
 /* INVARIANT: stopped was called. */
 void cql_free(struct cql **cp);
 bool cql_is_ready(const struct cql *c); /* any thread */

@@ -88,6 +88,7 @@ struct cql {
     atomic_bool ready;
     bool stopping, stopped;
     atomic_uint started; /* requests whose done has not returned */
+    atomic_uint holds;   /* of cql_hold */
     mono stop_deadline;
     void (*on_stopped)(void *ctx);
     void *stopped_ctx;
