@@ -47,7 +47,7 @@ static const struct {
                            "(rev, tid) >= (?, ?) AND (rev, tid) <= (?, ?)",
                            "text, text, text, text, bigint, blob, bigint, blob", "" },
     [TITLES_WORDS] = { "word.get", "SELECT at, srv, how, word FROM ",
-                       ".word WHERE domain = ? AND title = ? LIMIT 32", "text, text",
+                       ".word WHERE domain = ? AND title = ? LIMIT ?", "text, text, int",
                        "bigint, int, tinyint, blob" },
     [TITLES_WORD_PUT] = { "word.put", "INSERT INTO ",
                           ".word (domain, title, asked_at, at, srv, how, word) "

@@ -120,6 +120,7 @@ enum store_start words_load(struct titles *t, struct words_load *l)
     l->kept_max = STORE_TIME_ZERO;
     cql_put_bytes(&x->values, l->domain);
     cql_put_bytes(&x->values, l->title);
+    cql_put_i32(&x->values, WORDS_MAX);
     return exchange_read(x, l, words_loaded);
 }
 

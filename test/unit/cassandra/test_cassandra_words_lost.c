@@ -16,7 +16,7 @@
 #define KEY "bucket = ? AND domain = ? AND title = ?"
 static const char facts_text[] = "SELECT fact FROM ks.title WHERE " KEY;
 static const char words_text[] =
-    "SELECT at, srv, how, word FROM ks.word WHERE domain = ? AND title = ? LIMIT 32";
+    "SELECT at, srv, how, word FROM ks.word WHERE domain = ? AND title = ? LIMIT ?";
 
 static const struct node_match facts_read = { .ops = BIT(CQL_OP_EXECUTE), .text = facts_text };
 static const struct node_match words_read = { .ops = BIT(CQL_OP_EXECUTE), .text = words_text };
@@ -53,7 +53,7 @@ static void tables_tell(struct fixture *f)
           .columns = "fact blob",
           .rows = &f->facts },
         { .text = words_text,
-          .markers = "domain text, title text",
+          .markers = "domain text, title text, most int",
           .columns = "at bigint, srv int, how tinyint, word blob",
           .rows = &f->words },
         { .text = "INSERT INTO ks.title (bucket, domain, title, kind, rev, tid, at, n, srv, fact) "
