@@ -218,6 +218,55 @@ err work_blame(struct work *w, err why, bool unknown, const struct err_note *not
     return ERR_UNAVAILABLE;
 }
 
+/* ---- deriving ---- */
+
+static void work_go_on(struct work *w)
+{
+    if (w->derived == ERR_OK)
+        w->loaded(w);
+    else
+        work_end(w, w->derived);
+}
+
+static void derive_back(struct task *t)
+{
+    struct work *w = CONTAINER_OF(t, struct work, task);
+    struct cql *client = w->pages->opts.titles->client;
+    work_go_on(w);
+    cql_release(client);
+}
+
+static void derive_run(struct work *w)
+{
+    const struct cassandra_pages_opts *o = &w->pages->opts;
+    bool stamped = w->stamp.ns != STORE_TIME_ZERO.ns;
+    store_time now = stamped ? w->stamp : clock_store(o->clock);
+    w->derived = title_derive(&w->facts, now, &w->arena, &w->memory);
+}
+
+static void derive_on_pool(struct task *t)
+{
+    struct work *w = CONTAINER_OF(t, struct work, task);
+    derive_run(w);
+    t->run = derive_back;
+    home_post(w->load.call.home, t);
+}
+
+/* At home when that takes a moment. 1,000 facts take 1.5 to 10 ms, 10,000 take 20 to 90 ms: the
+ * loop thread has no such time. */
+static void derive_start(struct work *w)
+{
+    struct home *pool = w->pages->opts.pool;
+    if (pool != NULL && w->load.call.home != pool && w->facts.facts_count > WORK_FACTS_AT_HOME) {
+        w->task.run = derive_on_pool;
+        cql_hold(w->pages->opts.titles->client); /* what goes on asks it for more */
+        home_post(pool, &w->task);
+        return;
+    }
+    derive_run(w);
+    work_go_on(w);
+}
+
 static void work_derive(struct work *w)
 {
     const struct cassandra_pages_opts *o = &w->pages->opts;
@@ -238,9 +287,7 @@ static void work_derive(struct work *w)
                                                       : 2 * o->max_skew_ns + o->write_timeout_ns };
     e = work_pass_over(w);
     if (e == ERR_OK)
-        e = title_derive(&w->facts, clock_store(o->clock), &w->arena, &w->memory);
-    if (e == ERR_OK)
-        w->loaded(w);
+        derive_start(w);
     else
         work_end(w, e);
 }
@@ -270,6 +317,7 @@ void work_load(struct work *w, struct home *home)
                                      .part_of = w->call,
                                      .deadline = w->call->deadline };
     struct words_load *words = w->words;
+    w->stamp = STORE_TIME_ZERO;
     w->load = (struct titles_load){ .call = call, .key = w->key, .arena = &w->arena };
     w->load.call.done = work_loaded;
     struct titles_newest *newest = w->newest;
@@ -335,8 +383,8 @@ store_time pages_stamp(struct cassandra_pages *p)
     return at;
 }
 
-/* False: the title is ahead of this clock by more than clocks may be apart. */
-static bool stamp_take(struct work *w, store_time *out)
+/* False: the title is ahead of this clock by more than clocks may be apart; the request is over. */
+static bool stamp_take(struct work *w)
 {
     struct cassandra_pages *p = w->pages;
     store_time clock = clock_store(p->opts.clock);
@@ -346,22 +394,42 @@ static bool stamp_take(struct work *w, store_time *out)
     if (fine)
         p->last = at;
     pages_unlock(p);
-    *out = at;
-    return fine;
+    w->stamp = at;
+    if (fine)
+        return true;
+    struct err_note note;
+    err_note_set(&note,
+                 "clock_skew: the title %.*s was written by a clock that is ahead of this one by "
+                 "more than max_skew",
+                 STR_ARG(str_take(w->key.title, 100)));
+    work_note(w, &note);
+    work_end(w, ERR_UNAVAILABLE);
+    return false;
 }
 
-static void work_appended(struct store_call *c)
+/* Does a render fall due, or a policy come into force, between the look and its stamp? */
+static bool stamp_is_late(const struct work *w)
 {
-    struct titles_append *a = CONTAINER_OF(c, struct titles_append, call);
-    struct work *w = CONTAINER_OF(a, struct work, append);
-    pages_tell(w->bucket, w->domain, w->key.title);
-    err e = work_blame(w, c->why, a->unknown, &a->note);
-    if (e != ERR_OK) {
-        work_end(w, e);
-        return;
+    const struct title_memory *m = &w->memory;
+    bool late = !store_time_before(w->stamp, m->due_min);
+    for (size_t i = 0; i < w->facts.plans_count; i++) {
+        store_time at = w->facts.plans[i].at;
+        late = late || (store_time_before(m->title.now, at) && !store_time_before(w->stamp, at));
     }
-    dues_appended(w);
-    w->appended(w);
+    return late;
+}
+
+/* Once is enough: the second decision is of the instant of its stamp. */
+bool work_stamp(struct work *w)
+{
+    if (w->stamp.ns != STORE_TIME_ZERO.ns)
+        return true;
+    if (!stamp_take(w))
+        return false;
+    if (!stamp_is_late(w))
+        return true;
+    derive_start(w);
+    return false;
 }
 
 static void append_start(struct work *w)
@@ -396,6 +464,24 @@ static bool lists_wanted(const struct work *w, struct lists_put *out)
     return out->there || out->stashed_to.ns != STORE_TIME_ZERO.ns;
 }
 
+static void work_appended(struct store_call *c)
+{
+    struct titles_append *a = CONTAINER_OF(c, struct titles_append, call);
+    struct work *w = CONTAINER_OF(a, struct work, append);
+    struct lists_put listed;
+    pages_tell(w->bucket, w->domain, w->key.title);
+    err e = work_blame(w, c->why, a->unknown, &a->note);
+    if (e == ERR_OK) {
+        dues_appended(w);
+        w->appended(w);
+        return;
+    }
+    /* There may be a row of a title that is none: upkeep looks, and takes it away. */
+    if (lists_wanted(w, &listed) && listed.there)
+        dues_file(w->pages, &w->key, clock_store(w->pages->opts.clock));
+    work_end(w, e);
+}
+
 /* The rows by which the title is found, then the facts. */
 static void lists_then_append(struct work *w)
 {
@@ -422,17 +508,10 @@ static void lists_then_append(struct work *w)
 void work_append(struct work *w, struct fact *facts, unsigned count,
                  const struct titles_bytes *bytes)
 {
-    store_time at;
-    if (!stamp_take(w, &at)) {
-        struct err_note note;
-        err_note_set(&note,
-                     "clock_skew: the title %.*s was written by a clock that is ahead of "
-                     "this one by more than max_skew",
-                     STR_ARG(str_take(w->key.title, 100)));
-        work_note(w, &note);
-        work_end(w, ERR_UNAVAILABLE);
+    if (w->stamp.ns == STORE_TIME_ZERO.ns && !stamp_take(w))
         return;
-    }
+    store_time at = w->stamp;
+    w->stamp = STORE_TIME_ZERO; /* the facts of the next batch are later */
     for (unsigned i = 0; i < count; i++) {
         facts[i].srv = w->pages->opts.srv;
         facts[i].n = i;
@@ -442,7 +521,7 @@ void work_append(struct work *w, struct fact *facts, unsigned count,
             facts[i].at = at;
     }
     w->append = (struct titles_append){
-        .call = { .home = w->call->home, .done = work_appended, .deadline = w->call->deadline },
+        .call = { .home = w->load.call.home, .done = work_appended, .deadline = w->call->deadline },
         .key = w->key,
         .facts = facts,
         .facts_count = count,
@@ -451,6 +530,31 @@ void work_append(struct work *w, struct fact *facts, unsigned count,
         .arena = &w->arena
     };
     lists_then_append(w);
+}
+
+static bool fact_can_wait(const struct fact *f)
+{
+    return f->what == FACT_PUT || f->what == FACT_MADE || fact_is_pin(f);
+}
+
+/* A title is read with all its facts at each request, and one that has too many cannot be read. So
+ * what shows or keeps something is refused long before what hides or ends something: a crowded
+ * title can be purged, and upkeep makes room then. */
+err work_room(struct work *w, const struct fact *facts, size_t count)
+{
+    size_t there = w->facts.facts_count;
+    bool waits = false;
+    struct err_note note;
+    for (size_t i = 0; i < count; i++)
+        waits = waits || fact_can_wait(&facts[i]);
+    if (count == 0 || there < (waits ? TITLES_FACTS_CROWDED : TITLES_FACTS_FULL))
+        return ERR_OK;
+    err_note_set(&note,
+                 "too_many_renders: the title has %zu renders, traces, pins and purges: a put or a "
+                 "pin waits until some are forgotten",
+                 there);
+    work_note(w, &note);
+    return ERR_AGAIN;
 }
 
 err work_after(struct work *w, const struct title_answer *a, struct title_memory *out)

@@ -6,7 +6,9 @@
  * alone. Invariants: 1. What no quorum has the bytes of was acknowledged to nobody. It is passed
  * over, as if it had not been put. 2. Before a put is answered by a render that is there already,
  * the bytes of that are on a quorum: a read of a quorum leaves there what it found. 3. What such a
- * render superseded is not culled, while that render is the latest. */
+ * render superseded is not culled, while that render is the latest.
+ *   Once a later put supersedes it, it counts as any other. So what it superseded has been
+ * superseded since then, and not since the later put. Why that stays so: docs/adr/0054. */
 #include "cassandra/pages_impl.h"
 
 #include <string.h>

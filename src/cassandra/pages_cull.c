@@ -52,7 +52,7 @@ static void cull_fail(struct cull_own *o, err why, const struct err_note *note)
 
 static struct store_call part_call(const struct cull_own *o, void (*done)(struct store_call *c))
 {
-    return (struct store_call){ .home = o->work->call->home,
+    return (struct store_call){ .home = o->work->load.call.home,
                                 .done = done,
                                 .deadline = o->work->call->deadline };
 }
@@ -354,6 +354,6 @@ enum store_start cassandra_pages_cull(struct cassandra_pages *p, struct cassandr
     w->request = c;
     w->note = &c->note;
     w->loaded = cull_loaded;
-    work_start(w, c->domain, c->title, c->call.home);
+    work_start(w, c->domain, c->title, pages_pool(p, &c->call));
     return STORE_LATER;
 }

@@ -12,7 +12,9 @@
 #include <stdatomic.h>
 
 enum {
-    CASSANDRA_FACTS_BYTES_MAX = 64 << 20, /* facts of one title, and what is derived of them */
+    /* TITLES_FACTS_MAX facts, and what is derived of them: 1.5 KB a fact each time. An upkeep and a
+     * write derive three times */
+    CASSANDRA_FACTS_BYTES_MAX = 160 << 20,
     /* and the bytes of one render beside them */
     CASSANDRA_WORK_BYTES_MAX = CASSANDRA_FACTS_BYTES_MAX + PAGE_BYTES_MAX,
 };
@@ -57,6 +59,11 @@ static inline bool bucket_hears(const struct page_bucket *b)
 {
     return !b->opts.deaf;
 }
+/* Where a call's work goes on that takes a while. */
+static inline struct home *pages_pool(const struct cassandra_pages *p, const struct store_call *c)
+{
+    return p->opts.pool != NULL ? p->opts.pool : c->home;
+}
 /* Behind this no fact will come (title/derive.h, rule 3). */
 static inline int64_t pages_behind_ns(const struct cassandra_pages *p)
 {
@@ -80,7 +87,10 @@ static inline void pages_tell(const struct page_bucket *b, uint32_t domain, str 
         l->changed(l->ctx, b->number, domain, title);
 }
 
-enum { WORK_LOST_MAX = 8 }; /* renders of one look whose bytes are not to be had */
+enum {
+    WORK_LOST_MAX = 8,                     /* renders of one look whose bytes are not to be had */
+    WORK_FACTS_AT_HOME = TITLES_PAGE_ROWS, /* titles with more are derived on the pool */
+};
 struct work_lost {
     struct page_name name;
     unsigned char digest[PAGE_DIGEST_BYTES];
@@ -108,6 +118,9 @@ struct work {
     struct work_lost lost[WORK_LOST_MAX];
     unsigned lost_count;
     store_time lost_at;             /* the latest arrival of what is passed over */
+    store_time stamp;               /* of its facts; ZERO: none was taken yet */
+    err derived;                    /* how that ended, on its way back from the pool */
+    struct task task;               /* to the pool, and back */
     void (*loaded)(struct work *w); /* the title is derived */
     void (*appended)(struct work *w);
     struct err_note *note; /* of the request; NULL: it has none */
@@ -123,7 +136,12 @@ MUST_CHECK err work_blame(struct work *w, err why, bool unknown, const struct er
 void work_end(struct work *w, err why);
 /* Without a word to the request: its owner has taken what it wants. */
 void work_free(struct work *w);
-/* Gives the facts of a decision their time and server, and appends them. */
+/* Takes the time of the facts to come, and sees that the decision holds at that time. False: it may
+ * not, because a render falls due or a policy comes into force before. Then the title is derived as
+ * of that time, and loaded runs once more; or the request is over. */
+bool work_stamp(struct work *w);
+/* Gives the facts of a decision the time of work_stamp, or one that it takes now, and the server;
+ * and appends them. */
 void work_append(struct work *w, struct fact *facts, unsigned count,
                  const struct titles_bytes *bytes);
 /* Loads and derives again, then loaded; for pages_bytes.c. */
@@ -137,6 +155,9 @@ void work_without(struct work *w, const struct page_row *row);
 /* ERR_OK: all bytes of it are on a quorum now. ERR_NOT_FOUND: they are not. then may run inside. */
 void work_look_bytes(struct work *w, const struct page_row *row,
                      void (*then)(struct work *w, err why));
+/* Is there room in the title for these facts? ERR_AGAIN, and the note begins with
+ * "too_many_renders": there will be, when upkeep has forgotten some. */
+MUST_CHECK err work_room(struct work *w, const struct fact *facts, size_t count);
 /* Derives anew, with these facts too: what the title is after a decision. */
 MUST_CHECK err work_after(struct work *w, const struct title_answer *a, struct title_memory *out);
 page_allow_fn *work_allow(const struct page_condition *c);

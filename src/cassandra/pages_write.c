@@ -160,7 +160,7 @@ static const struct titles_bytes *put_bytes(struct put_own *own)
 /* A title is read with all its facts at each request. One that is rendered each second would fill
  * its partition within the window of its policy. What policy keeps for good does not count, but for
  * the latest: a limit there would be one that time does not lift. */
-static err put_room(const struct work *w, struct page_put *q, const struct title_answer *a)
+static err put_room(struct work *w, struct page_put *q, const struct title_answer *a)
 {
     const struct title_memory *m = &w->memory;
     unsigned max = w->pages->opts.renders_max;
@@ -170,17 +170,13 @@ static err put_room(const struct work *w, struct page_put *q, const struct title
         puts = puts || a->facts[i].what == FACT_PUT;
     for (size_t i = 0; i < m->rows_count; i++)
         count += m->rows[i]->r.due_at.ns != INT64_MAX;
-    bool full = w->facts.facts_count >= TITLES_FACTS_MAX / 10 * 9; /* with more it cannot be read */
-    if (!puts || (!full && (max == 0 || count < max)))
-        return ERR_OK;
-    if (full)
-        err_note_set(&q->note, "too_many_renders: the title has %zu renders, traces and pins",
-                     w->facts.facts_count);
-    else
-        err_note_set(&q->note,
-                     "too_many_renders: the title has %zu renders that its policy keeps yet, as "
-                     "many as page.renders_max lets it have",
-                     count);
+    err e = work_room(w, a->facts, a->facts_count);
+    if (e != ERR_OK || !puts || max == 0 || count < max)
+        return e;
+    err_note_set(&q->note,
+                 "too_many_renders: the title has %zu renders that its policy keeps yet, as many "
+                 "as page.renders_max lets it have",
+                 count);
     return ERR_AGAIN;
 }
 
@@ -194,6 +190,8 @@ static void put_write(struct work *w)
 {
     struct page_put *q = w->request;
     struct put_own *own = w->call->own;
+    if (own->answer.facts_count > 0 && !work_stamp(w))
+        return;
     if (own->answer.facts_count == 0)
         (void)atomic_fetch_add(&w->pages->duplicates, 1);
     if (q->first)
@@ -257,7 +255,7 @@ enum store_start cassandra_pages_put(struct cassandra_pages *p, struct page_put 
     w->heeds = q->heeds;
     w->loaded = put_loaded;
     w->appended = put_appended;
-    work_start(w, q->domain, q->title, p->opts.pool != NULL ? p->opts.pool : q->call.home);
+    work_start(w, q->domain, q->title, pages_pool(p, &q->call));
     return STORE_LATER;
 }
 
@@ -275,9 +273,12 @@ static void order_appended(struct work *w)
         (void)atomic_fetch_add(&w->pages->purged, o->purged);
     } else if (e == ERR_OK && o->kind != ORDER_UNSTASH) {
         struct page_row row;
-        if (title_get(&after->title, o->render.name, &row) == ERR_OK)
+        err found = title_get(&after->title, o->render.name, &row);
+        if (found == ERR_OK)
             o->render = row.r;
-        if (o->kind == ORDER_EXTEND)
+        else if (o->kind != ORDER_RELEASE) /* which lets a render go that is past due */
+            e = found;
+        if (e == ERR_OK && o->kind == ORDER_EXTEND)
             (void)atomic_fetch_add(&w->pages->extended, 1); /* a figure */
     }
     work_end(w, e);
@@ -309,9 +310,11 @@ static void order_loaded(struct work *w)
     o->pinned_ns = a->pinned_ns;
     if (a->note != NULL)
         err_note_set(&o->note, "%s", a->note);
+    if (e == ERR_OK)
+        e = work_room(w, a->facts, a->facts_count);
     if (e != ERR_OK || a->facts_count == 0)
         work_end(w, e);
-    else
+    else if (work_stamp(w))
         work_append(w, a->facts, a->facts_count, NULL);
 }
 
@@ -328,6 +331,6 @@ enum store_start cassandra_pages_order(struct cassandra_pages *p, struct page_or
     w->note = &o->note;
     w->loaded = order_loaded;
     w->appended = order_appended;
-    work_start(w, o->domain, o->title, o->call.home);
+    work_start(w, o->domain, o->title, pages_pool(p, &o->call));
     return STORE_LATER;
 }

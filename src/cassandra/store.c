@@ -245,6 +245,7 @@ static void sweep_tick(struct cassandra_store *s)
     const struct cassandra_sweep_opts o = { .pages = s->pages,
                                             .titles = s->titles,
                                             .clock = s->opts.clock,
+                                            .home = loop_home(s->opts.loop),
                                             .srv = s->number,
                                             .seed = s->opts.random,
                                             .dc = s->opts.dc };

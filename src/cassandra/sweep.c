@@ -444,6 +444,7 @@ static void cull_done(struct store_call *c)
     one->found = NULL;
     j->under_way--;
     job_cull(j);
+    cql_release(s->opts.titles->client);
 }
 
 static void cull_start(struct job *j, struct sweep_cull *one)
@@ -451,8 +452,9 @@ static void cull_start(struct job *j, struct sweep_cull *one)
     struct cassandra_sweep *s = j->sweep;
     one->found = &j->page[j->at++];
     j->under_way++;
+    cql_hold(s->opts.titles->client); /* behind its end the job goes on */
     one->cull = (struct cassandra_cull){
-        .call = { .home = home_here(),
+        .call = { .home = s->opts.home != NULL ? s->opts.home : home_here(),
                   .done = cull_done,
                   .deadline = mono_add_ms(clock_mono(s->opts.titles->clock), CULL_WAIT_MS) },
         .bucket = one->found->bucket,

@@ -30,6 +30,8 @@ struct cassandra_sweep_opts {
     struct cassandra_pages *pages; /* has a number (srv) by the first tick; outlives it */
     struct titles *titles;         /* of pages */
     struct clock *clock;
+    struct home *home; /* the client's loop, where culls end; NULL: culls end there anyway, because
+                          pages has no pool */
     uint32_t srv;
     uint64_t seed;
     const char *dc; /* as of pages; NULL: "" */

@@ -29,11 +29,16 @@ enum {
     TITLES_NAME_BYTES_MAX = 255,    /* of a bucket, of a domain */
     TITLES_CHUNK_BYTES = 512 << 10, /* of a body */
     TITLES_BATCH_BYTES = 4 << 20,   /* of one batch; more goes out as several */
-    TITLES_FACTS_MAX = 10000,       /* of one title */
-    TITLES_PAGE_ROWS = 500,         /* facts read at a time */
-    TITLES_RANGES_MAX = 64,         /* of one cull */
-    TITLES_APPEND_MAX = 64,         /* facts of one append */
-    TITLES_DELETE_MAX = 256,        /* ranges by contents of one cull, facts of one forget */
+    /* Facts of one title: that can be read; with which it takes only what
+     * upkeep writes; with which it takes what hides or ends something, and no puts and pins. Each
+     * leaves room for what others write at that moment. */
+    TITLES_FACTS_MAX = 20000,
+    TITLES_FACTS_FULL = 19000,
+    TITLES_FACTS_CROWDED = 9000,
+    TITLES_PAGE_ROWS = 500,  /* facts read at a time */
+    TITLES_RANGES_MAX = 64,  /* of one cull */
+    TITLES_APPEND_MAX = 64,  /* facts of one append */
+    TITLES_DELETE_MAX = 256, /* ranges by contents of one cull, facts of one forget */
 };
 
 struct cql;

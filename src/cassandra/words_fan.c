@@ -7,7 +7,7 @@ void fan_init(struct fan *f, struct cassandra_pages *p, struct store_call *reque
 {
     f->pages = p;
     f->request = request;
-    f->home = p->opts.pool != NULL ? p->opts.pool : request->home;
+    f->home = pages_pool(p, request);
     f->domain = domain;
     f->domain_name = pages_domain_name(p, domain);
     f->title = title;
@@ -86,6 +86,11 @@ static void part_append(struct work *w)
         return;
     }
     struct fact *facts = p->facts + p->appended;
+    err e = work_room(w, facts, count);
+    if (e != ERR_OK) {
+        work_end(w, e);
+        return;
+    }
     p->appended += count;
     w->appended = part_append;
     w->everywhere = false;

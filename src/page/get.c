@@ -410,8 +410,8 @@ static void order_done(struct store_call *c)
     uint64_t n = page_render_bytes(&g->read.render);
     page_stash_keep(g->service, g->taken,
                     c->why == ERR_OK ? page_stash_part(n, o->pinned_ns, ttl_ns) : 0);
-    bool unwritten = c->why == ERR_FULL &&
-                     o->kind == ORDER_EXTEND; /* it is there, and lives as long as it was given */
+    /* It is there, and lives as long as it was given. */
+    bool unwritten = o->kind == ORDER_EXTEND && (c->why == ERR_FULL || c->why == ERR_AGAIN);
     g->was |= WAS_WRITTEN;
     g->trace = o->trace;
     if (c->why == ERR_OK && o->kind == ORDER_STASH && get_note(g))

@@ -31,6 +31,11 @@ def pages_answer_as_the_embedded_store_does(binary):
 
 
 @scene
+def a_crowded_title_is_served_and_what_is_acknowledged_holds(binary):
+    run(binary, 'test_cassandra_crowded')
+
+
+@scene
 def of_many_who_change_the_catalogue_one_wins(binary):
     run(binary, 'test_cassandra_catalog')
 
