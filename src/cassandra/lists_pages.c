@@ -8,6 +8,8 @@
  * turned (lists_turns). */
 #include "cassandra/lists_pages.h"
 
+#include "cassandra/due.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +88,9 @@ static err titles_tell(struct listing *l, const struct slot *s, str title)
 {
     const struct page_each *each = &l->list->each;
     struct page_row row;
+    /* Of a put that failed, say: upkeep takes the row away. */
+    if (s->work->facts.facts_count == 0)
+        dues_file(l->pages, &s->work->key, clock_store(l->pages->opts.clock));
     err e = title_newest_shown(&s->work->memory.title, page_name_first, page_name_last, &row);
     if (e == ERR_OK && title_is_latest(&row.r) && !each->render(each->ctx, title, &row.r))
         listing_stop(l, ERR_OK, true);
@@ -180,12 +185,6 @@ static void slot_tell(struct listing *l)
 
 /* ---- the whole ---- */
 
-/* As work_blame says of facts: what the cluster did not do is no fault of the caller's. */
-static err merge_blame(err why)
-{
-    return why == ERR_LIMIT || why == ERR_CORRUPT || why == ERR_SHUTDOWN ? why : ERR_UNAVAILABLE;
-}
-
 /* More titles, as many as may be loaded at a time. */
 static void titles_take(struct listing *l)
 {
@@ -206,7 +205,7 @@ static void titles_take(struct listing *l)
             l->merged = true;
             break;
         case LISTS_FAILED:
-            listing_stop(l, merge_blame(why), false);
+            listing_stop(l, lists_blame(why), false);
             break;
         }
     }

@@ -21,7 +21,10 @@ void lists_place_title(struct lists_place *p, str title);
 /* TITLES and STASHES. from is a place of this kind. */
 enum store_start lists_start(struct cassandra_pages *p, struct page_list *l,
                              const struct lists_place *from);
-/* The name of a domain; lives as long as p. */
-str pages_domain_name(struct cassandra_pages *p, uint32_t domain);
+/* As work_blame says of facts: what the cluster did not do is no fault of the caller's. */
+static inline err lists_blame(err why)
+{
+    return why == ERR_LIMIT || why == ERR_CORRUPT || why == ERR_SHUTDOWN ? why : ERR_UNAVAILABLE;
+}
 
 #endif

@@ -44,7 +44,7 @@ static void walk_go(struct walk *w)
         if (found == LISTS_WAIT)
             return;
         if (found == LISTS_FAILED)
-            walk_stop(w, why, false);
+            walk_stop(w, lists_blame(why), false);
         else if (found == LISTS_OVER || (q->until.n > 0 && str_cmp(next.title, q->until) > 0))
             walk_stop(w, ERR_OK, false);
         else if (w->left == 0 ||

@@ -114,8 +114,9 @@ enum store_start cassandra_pages_put(struct cassandra_pages *p, struct page_put 
 enum store_start cassandra_pages_order(struct cassandra_pages *p, struct page_order *o);
 enum store_start cassandra_pages_explain(struct cassandra_pages *p, struct page_explain *x);
 enum store_start cassandra_pages_list(struct cassandra_pages *p, struct page_list *l);
-/* As page_store_walk. A title counts as stored until its last render was forgotten. Words are not
- * told: titles of which a word alone is left are not met. */
+/* As page_store_walk. A title counts as stored until its last render was forgotten, and for a while
+ * when its first put failed. Words are not told: titles of which a word alone is left are not
+ * met. */
 enum store_start cassandra_pages_walk(struct cassandra_pages *p, struct page_walk *w);
 
 /* ---- the wiki's word ---- */

@@ -262,6 +262,28 @@ static void walk_all(struct both *b, bool shared, struct page_walk w, struct tol
     } while (true);
 }
 
+static bool walk_tells_nothing(void *ctx, const struct page_swept *t)
+{
+    (void)ctx;
+    (void)t;
+    return false;
+}
+
+/* As the reads of a title: what its cluster did is told to no client. */
+static void a_walk_that_the_cluster_does_not_answer_is_unavailable(void **state)
+{
+    (void)state;
+    static struct both b;
+    both_open(&b, 8, fix_policy(POLICY_ALL), "late.example");
+    struct page_walk w = {
+        .call = real_call(), .domain = b.domain, .titles = 1, .each = walk_tells_nothing
+    };
+    w.call.deadline = (mono){ .ns = 1 };
+    call_run(cassandra_pages_walk(b.pages, &w));
+    assert_int_equal(w.call.why, ERR_UNAVAILABLE);
+    both_close(&b);
+}
+
 /* Policy all: nothing is forgotten, so each store has what it was given. */
 static void walks_are_the_same_on_both_stores(void **state)
 {
@@ -548,6 +570,7 @@ int main(void)
         cmocka_unit_test(listings_are_the_same_on_both_stores),
         cmocka_unit_test(a_large_domain_is_listed_in_its_order),
         cmocka_unit_test(walks_are_the_same_on_both_stores),
+        cmocka_unit_test(a_walk_that_the_cluster_does_not_answer_is_unavailable),
         cmocka_unit_test(a_token_of_another_listing_is_refused),
         cmocka_unit_test(a_title_that_is_wholly_forgotten_is_looked_for_no_more),
         cmocka_unit_test(a_put_under_way_keeps_its_title_listed),

@@ -8,6 +8,7 @@
 #include "../bucket/fixture.h"
 #include "cassandra/pages.h"
 #include "cassandra/sweep_impl.h"
+#include "loop/loop.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,7 @@ static void server_open(struct server *s, uint32_t srv)
                                             .clock = &rig.clock.clock,
                                             .srv = srv,
                                             .write_timeout_ns = BEHIND,
+                                            .pool = loop_pool(real_loop()),
                                             .buckets = &rig.bucket,
                                             .buckets_count = 1,
                                             .due_sample = rig.sample,
@@ -48,6 +50,7 @@ static void server_open(struct server *s, uint32_t srv)
     const struct cassandra_sweep_opts w = { .pages = s->pages,
                                             .titles = the.titles,
                                             .clock = &rig.clock.clock,
+                                            .home = loop_home(real_loop()),
                                             .srv = srv,
                                             .seed = srv,
                                             .dc = rig.dc,
@@ -246,10 +249,18 @@ static void wholly_forgotten_titles_vanish(void **state)
 }
 
 /* In the middle of a range: it goes on by ticks alone, since it has no credit left. */
-static bool the_first_is_in_a_range(void)
+static bool in_a_range;
+static void in_a_range_run(void *ctx) /* the loop's thread: the job is its own */
 {
     const struct job *j = &rig.servers[0].sweep->jobs[SWEEP_RING];
-    return j->state == JOB_CULLS && j->at < j->count && j->under_way == 0;
+    (void)ctx;
+    in_a_range = j->state == JOB_CULLS && j->at < j->count && j->under_way == 0;
+}
+
+static bool the_first_is_in_a_range(void)
+{
+    real_on_loop(in_a_range_run, NULL);
+    return in_a_range;
 }
 
 static bool the_first_has_lost_its_lease(void)
@@ -325,6 +336,54 @@ static void what_is_due_is_filed_once(void **state)
     rig_close();
 }
 
+static bool tells_on(void *ctx, str title, const struct page_render *r)
+{
+    unsigned *told = ctx;
+    (void)title;
+    (void)r;
+    ++*told;
+    return true;
+}
+
+/* As a put leaves it that failed behind its first write. */
+static void a_row_of_a_title_that_is_none_vanishes_once_it_is_listed(void **state)
+{
+    (void)state;
+    struct err_note note;
+    rig_open("stray", POLICY_APP_TTL, 1, 1);
+    struct lists_put row = {
+        .call = real_call(),
+        .key = { .bucket = STR("stray"), .domain = STR("stray"), .title = STR("Nothing") },
+        .there = true,
+        .at = clock_store(&rig.clock.clock),
+        .note = &note
+    };
+    if (lists_put(the.titles, &row) == STORE_LATER)
+        real_wait("a row");
+    assert_int_equal(row.call.why, ERR_OK);
+    assert_int_equal(rows_of("titles", "title", "domain"), 1);
+    unsigned told = 0;
+    struct cassandra_pages *p = rig.servers[0].pages;
+    struct page_list l = { .call = real_call(),
+                           .bucket = cassandra_pages_bucket(p, STR("stray")),
+                           .what = LIST_TITLES,
+                           .each = { .render = tells_on, .ctx = &told },
+                           .arena = &rig.arena };
+    assert_int_equal(cassandra_pages_domain(p, STR("stray"), &l.domain), ERR_OK);
+    if (cassandra_pages_list(p, &l) == STORE_LATER)
+        real_wait("a listing");
+    assert_int_equal(l.call.why, ERR_OK);
+    assert_int_equal(told, 0);
+    static unsigned filed;
+    for (unsigned i = 0; i < LOOKS_MAX && filed < 1; i++)
+        filed = rows_of("due", "title", "domain");
+    assert_int_equal(filed, 1);
+    fake_clock_advance(&rig.clock, 2 * HOUR);
+    tick_until(titles_are_gone, "the row goes");
+    assert_int_equal(figures(0).unlisted, 1);
+    rig_close();
+}
+
 static int setup(void **state)
 {
     if (real_setup(state) != 0)
@@ -343,6 +402,7 @@ int main(void)
         cmocka_unit_test(what_a_dead_server_held_is_taken_over),
         cmocka_unit_test(due_hours_are_worked_off_by_two_servers),
         cmocka_unit_test(what_is_due_is_filed_once),
+        cmocka_unit_test(a_row_of_a_title_that_is_none_vanishes_once_it_is_listed),
     };
     return cmocka_run_group_tests(tests, setup, real_teardown);
 }
