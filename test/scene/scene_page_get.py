@@ -95,6 +95,7 @@ def hot_hits(server):
 
 
 @scene
+@one_server('no answers are kept ready')
 def who_only_revalidates_or_names_its_requests_is_answered_from_what_is_ready(binary):
     with page_server(binary) as server:
         tag = f'"1/{put(server, "A", 1, TEXT)["tid"]}"'

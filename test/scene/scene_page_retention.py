@@ -2,6 +2,7 @@
 holds, purges and their fences, policies. Method: a server whose clock is moved to the nanosecond before and after."""
 from harness import eq, main, scene
 from page_help import DAY, explain, get, history, instant, metric, page_server, path, problem, put, tid
+from several import one_server
 from shared_store import differs, not_shared
 
 
@@ -70,6 +71,7 @@ def reads_that_name_a_revision_extend_it(binary):
 
 
 @scene
+@one_server('it counts what one server wrote')
 def a_render_read_by_its_name_while_current_lives_as_long(binary):
     short = ('--set', 'page.grace_ttl=1h', '--set', 'page.historical_ttl=4h')
     for number, (where, headers, method, status) in enumerate((
@@ -112,6 +114,7 @@ def a_section_of_a_mobile_page_outlives_the_next_revision(binary):
 
 
 @scene
+@one_server('no answers are kept ready')
 def a_named_read_of_the_latest_stays_ready_where_the_window_is_long_enough(binary):
     for grace, extended in (('1d', 0), ('23h', 1)):
         with page_server(binary, '--set', f'page.grace_ttl={grace}') as server:
@@ -213,6 +216,7 @@ def a_stash_pins_the_render_it_read(binary):
 
 
 @scene
+@one_server('each server counts for itself what it keeps for edits')
 def pinned_renders_count_to_what_stashes_may_keep(binary):
     bound = ('--set', 'page.stash_bytes_max=10k', '--set', 'page.stash_ttl=1d', '--set', 'page.codec=identity')
     with page_server(binary, *bound) as server:

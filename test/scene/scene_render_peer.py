@@ -7,6 +7,7 @@ from harness import check, eq, main, scene, wait_until
 from origin import SPECS, Origin, half_until_close, status_of, until_close
 from page_help import explain, get, http_date, page_server, path, problem
 from render_help import FORGETFUL, JSON, NO_CACHE, TRANSFORM, origin_server
+from several import one_server
 
 ELSEWHERE = {'Origin': 'https://elsewhere.test'}
 
@@ -138,6 +139,7 @@ def the_wikis_own_word_for_a_title_counts_more_than_its_rules(binary):
 
 
 @scene
+@one_server('each server asks the wiki for its rules of titles')
 def what_is_stored_is_found_under_any_spelling_without_asking(binary):
     only = {'Cache-Control': 'only-if-cached'}
     with Origin() as origin:
@@ -293,6 +295,7 @@ def what_could_not_be_saved_is_refused_before_anybody_types(binary):
 
 
 @scene
+@one_server('each server trusts what it asked itself')
 def what_is_no_wikitext_is_read_and_not_opened(binary):
     with Origin() as origin:
         origin.page('Module:A', (6, 'return 0'), (7, 'return 1'))
@@ -314,6 +317,7 @@ def what_is_no_wikitext_is_read_and_not_opened(binary):
 
 
 @scene
+@one_server('it counts what one server asks the wiki')
 def cores_transforms_are_used_where_the_wiki_has_them(binary):
     with Origin() as origin:
         origin.page('A/b', (7, 'first'))

@@ -6,6 +6,7 @@ from harness import check, eq, main, scene, wait_until
 from origin import SPECS, Origin, cut, hang, status_of
 from page_help import DAY, explain, get, history, http_date, instant, page_server, path, problem, tid
 from render_help import FORGETFUL, NO_CACHE, ask_transform, name_of, origin_server
+from several import one_server
 
 ELSEWHERE = {'Origin': 'https://elsewhere.test'}
 
@@ -97,6 +98,7 @@ def told(server, what):
 
 
 @scene
+@one_server('each server asks the wiki for its rules of titles')
 def a_wiki_that_fails_keeps_the_rules_it_told(binary):
     with Origin() as origin:
         origin.aliases = {'WP': 4}
@@ -120,6 +122,7 @@ def a_wiki_that_fails_keeps_the_rules_it_told(binary):
 
 
 @scene
+@one_server('each server asks the wiki for its rules of titles')
 def a_wiki_that_hides_its_transforms_tells_its_rules_all_the_same(binary):
     for fault in (*FAILURES, hang):
         with Origin() as origin:
@@ -337,6 +340,7 @@ def metadata_wikitext_and_lint_come_from_the_wiki(binary):
 
 
 @scene
+@one_server('each server asks the wiki for its rules of titles')
 def metadata_of_what_is_stored_outlives_the_wiki(binary):
     with Origin() as origin:
         origin.page('A_b', (7, 'seven'), (8, 'eight'))

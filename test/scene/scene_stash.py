@@ -8,6 +8,7 @@ from cli import Client
 from harness import check, eq, main, scene
 from origin import Origin
 from page_help import DAY, explain, get, instant, page_server, path, problem, put, tid
+from several import one_server
 from shared_store import differs
 
 STASHES = '/v1/admin.stash/localhost'
@@ -85,6 +86,7 @@ def what_is_kept_for_edits_is_listed_and_taken_away(binary):
 
 
 @scene
+@one_server('each server counts for itself what it keeps for edits')
 def a_pin_that_is_taken_away_holds_nothing_alive_and_frees_its_room(binary):
     bound = ('--set', 'page.stash_bytes_max=5k', '--set', 'page.codec=identity', '--set', 'page.grace_ttl=1h')
     with page_server(binary, *bound) as server:
@@ -102,6 +104,7 @@ def a_pin_that_is_taken_away_holds_nothing_alive_and_frees_its_room(binary):
 
 
 @scene
+@one_server('each server counts for itself what it keeps for edits')
 def what_was_not_kept_after_all_takes_no_room(binary):
     bound = ('--set', 'page.stash_bytes_max=9k', '--set', 'page.codec=identity')
     with page_server(binary, *bound) as server:
@@ -131,6 +134,7 @@ def what_is_put_counts_as_it_is_stored(binary):
 
 
 @scene
+@one_server('each server counts for itself what it keeps for edits')
 def headers_take_room_and_no_more_comes_back_than_they_took(binary):
     with page_server(binary, '--set', 'page.stash_bytes_max=16k') as server:
         def ask(title):
@@ -144,6 +148,7 @@ def headers_take_room_and_no_more_comes_back_than_they_took(binary):
 
 
 @scene
+@one_server('each server counts for itself what it keeps for edits')
 def a_put_of_what_is_there_already_counts_as_that_is_stored(binary):
     plain, small = ('--set', 'page.codec=identity'), ('--set', 'page.codec=zstd', '--set', 'page.stash_bytes_max=9k')
     with page_server(binary, *plain) as server:
@@ -159,6 +164,7 @@ def a_put_of_what_is_there_already_counts_as_that_is_stored(binary):
 
 
 @scene
+@one_server('each server counts for itself what it keeps for edits')
 def what_is_kept_without_end_takes_all_its_room_and_gives_all_back(binary):
     bound = ('--set', 'page.stash_bytes_max=4500', '--set', 'page.codec=identity', '--set', 'page.stash_ttl=never')
     with page_server(binary, *bound) as server:
@@ -172,6 +178,7 @@ def what_is_kept_without_end_takes_all_its_room_and_gives_all_back(binary):
 
 
 @scene
+@one_server('each server counts for itself what it keeps for edits')
 def the_room_is_one_for_buckets_that_keep_long_and_short(binary):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / 'p.yaml'
