@@ -458,7 +458,7 @@ def step_cassandra(counts, _ahead):
 
 
 def step_cassandra_long(counts, _ahead):
-    """Three nodes and two data centres."""
+    """Three nodes and two data centres; a real wiki on one node."""
     run_cassandra('cassandra-long', counts, 'long_*.py')
 
 
