@@ -11,6 +11,7 @@ from harness import check, eq, main, scene, wait_until
 from origin import SPECS, Origin, bad_json, not_html, other_type, status_of
 from page_help import get, history, page_server, path, problem, tid
 from render_help import ask_transform, origin_server
+from several import one_server
 
 VE = {'Accept': f'text/html; charset=utf-8; profile="{SPECS}HTML/2.4.0"', 'Accept-Language': 'de',
       'Promise-Non-Write-API-Action': 'true', 'Cookie': 'session=1'}
@@ -382,6 +383,7 @@ def who_leaves_a_transform_frees_its_place(binary):
 
 
 @scene
+@one_server('each server has room of its own for transforms')
 def transforms_that_hang_leave_room_for_readers(binary):
     with Origin() as origin:
         origin.page('A', (7, 'first'))
@@ -401,6 +403,7 @@ def transforms_that_hang_leave_room_for_readers(binary):
 
 
 @scene
+@one_server('each server has room of its own for transforms')
 def bodies_of_transforms_have_a_limit_together(binary):
     with Origin() as origin:
         limit = ('--set', 'page.transform_bytes_max=64k')
