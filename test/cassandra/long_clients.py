@@ -13,6 +13,7 @@ import rig
 FILES = ('page_put', 'page_get', 'page_retention', 'page_listing', 'page_errors', 'stash', 'value', 'value_coded',
          'render_titles', 'render_peer', 'render_transform')
 SERVERS = 4
+BESIDE = 4              # files: they wait for most of their time
 
 
 def main():
@@ -23,7 +24,7 @@ def main():
     files = (scenes / f'scene_{name}.py' for name in names)
     return subprocess.run(
         [sys.executable, scenes / 'run.py', pathlib.Path(binary).resolve(), '--', *files],
-        env={**os.environ, 'SCENE_CASSANDRA': place, 'SCENE_SERVERS': str(SERVERS)}, check=False).returncode
+        env={**os.environ, 'SCENE_CASSANDRA': place, 'SCENE_SERVERS': str(SERVERS), 'SCENE_JOBS': str(BESIDE)}, check=False).returncode
 
 
 if __name__ == '__main__':

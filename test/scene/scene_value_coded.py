@@ -7,6 +7,7 @@ import random
 
 from harness import check, eq, main, scene, wait_until
 from page_help import ZSTD_BUCKET, page_server, path, put, zstd_of
+from shared_store import not_shared
 
 KV = '/localhost/v1/key_value'
 HTML = {'Content-Type': 'text/html'}
@@ -78,6 +79,7 @@ def an_equal_value_whose_frame_changes_is_equal_all_the_same(binary):
 
 
 @scene
+@not_shared('5 MB are written to no cluster in 10 ms')
 def a_frame_that_is_undone_gives_its_request_no_second_deadline(binary):
     with page_server(binary, '--set', 'write_timeout=10ms') as server:
         wait_until(lambda: server.request('PUT', KV + '/b').status == 201, 'the bucket', 30)
