@@ -32,11 +32,25 @@ bool tid_parse(str text, struct tid *out)
         bytes[nibbles / 2] = (unsigned char)(bytes[nibbles / 2] << 4 | digit);
         nibbles++;
     }
-    uint64_t low = get_be64(bytes + 8);
-    if (bytes[6] >> 4 != 1 || (low & TID_VARIANT_MASK) != TID_VARIANT)
+    return tid_from_uuid(bytes, out);
+}
+
+void tid_uuid(struct tid t, unsigned char out[TID_UUID_BYTES])
+{
+    INVARIANT(t.ticks <= TID_TICKS_MAX);
+    put_be32(out, (uint32_t)t.ticks);
+    put_be16(out + 4, (uint16_t)(t.ticks >> 32));
+    put_be16(out + 6, (uint16_t)(0x1000 | t.ticks >> 48)); /* the version */
+    put_be64(out + 8, t.low);
+}
+
+bool tid_from_uuid(const unsigned char uuid[TID_UUID_BYTES], struct tid *out)
+{
+    uint64_t low = get_be64(uuid + 8);
+    if (uuid[6] >> 4 != 1 || (low & TID_VARIANT_MASK) != TID_VARIANT)
         return false;
-    uint64_t high = (uint64_t)get_be16(bytes + 6) & 0x0fff;
-    uint64_t ticks = high << 48 | (uint64_t)get_be16(bytes + 4) << 32 | get_be32(bytes);
+    uint64_t high = (uint64_t)get_be16(uuid + 6) & 0x0fff;
+    uint64_t ticks = high << 48 | (uint64_t)get_be16(uuid + 4) << 32 | get_be32(uuid);
     *out = (struct tid){ .ticks = ticks, .low = low };
     return true;
 }

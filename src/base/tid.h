@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "base/times.h"
 
-enum { TID_TEXT_BYTES = 36, TID_KEY_BYTES = 16 };
+enum { TID_TEXT_BYTES = 36, TID_KEY_BYTES = 16, TID_UUID_BYTES = 16 };
 #define TID_TICKS_MAX 0x0fffffffffffffffull
 
 struct tid {
@@ -23,6 +23,10 @@ struct tid {
 MUST_CHECK bool tid_parse(str text, struct tid *out);
 /* Lower-case text and a NUL. */
 void tid_format(struct tid t, char out[TID_TEXT_BYTES + 1]);
+/* The bytes of the UUID, as RFC 4122 orders them: what databases and protocols carry. */
+void tid_uuid(struct tid t, unsigned char out[TID_UUID_BYTES]);
+/* Version 1 and variant 10 only. False: *out untouched. */
+MUST_CHECK bool tid_from_uuid(const unsigned char uuid[TID_UUID_BYTES], struct tid *out);
 /* <0, 0, >0. */
 int tid_cmp(struct tid a, struct tid b);
 /* Order-preserving bytes: memcmp of keys is tid_cmp. */

@@ -5,6 +5,7 @@
 #include "cassandra/restbase_impl.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,12 +72,11 @@ void restbase_name_take(struct restbase_name *n, const struct cql_cell *cells)
         n->unfit = "it has no revision";
     } else if (!restbase_rev(&cells[0], &n->rev) || rev.n > sizeof n->rev_raw) {
         n->unfit = "its revision is no number above 0";
-    } else if (!cql_get_tid(&cells[1], &n->tid) || tid.n != sizeof n->tid_raw) {
+    } else if (!cql_get_tid(&cells[1], &n->tid)) {
         n->unfit = "its tid is no UUID of version 1";
     } else {
         memcpy(n->rev_raw, rev.p, rev.n);
         n->rev_n = rev.n;
-        memcpy(n->tid_raw, tid.p, tid.n);
     }
 }
 
@@ -96,10 +96,6 @@ bool restbase_name_put(struct restbase_name *n, enum restbase_revs revs)
     uint64_t max = revs == RESTBASE_INT ? INT32_MAX : INT64_MAX;
     if (n->rev == 0 || n->rev > max)
         return false;
-    put_be32(n->tid_raw, (uint32_t)n->tid.ticks);
-    put_be16(n->tid_raw + 4, (uint16_t)(n->tid.ticks >> 32));
-    put_be16(n->tid_raw + 6, (uint16_t)(0x1000 | (n->tid.ticks >> 48 & 0x0fff)));
-    put_be64(n->tid_raw + 8, n->tid.low);
     switch (revs) {
     case RESTBASE_INT:
         put_be32(n->rev_raw, (uint32_t)n->rev);
@@ -121,6 +117,16 @@ bool restbase_name_put(struct restbase_name *n, enum restbase_revs revs)
 
 /* ---- the reader ---- */
 
+PRINTF_LIKE(2, 3)
+static void text_build(char text[RESTBASE_TEXT_BYTES], const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, RESTBASE_TEXT_BYTES, format, args);
+    va_end(args);
+    INVARIANT(n > 0 && n < RESTBASE_TEXT_BYTES); /* names of keyspaces are bounded */
+}
+
 static const struct cql_statement *statement(struct restbase *r, const char *name, const char *text,
                                              struct err_note *note)
 {
@@ -134,12 +140,11 @@ static bool row_statement(struct restbase *r, unsigned i, struct err_note *note)
     const struct restbase_table *t = &r->tables[i];
     char keyspace[2 * RESTBASE_NAME_BYTES + 2];
     restbase_quote(t->keyspace, keyspace);
-    int n = snprintf(r->row_text[i], RESTBASE_TEXT_BYTES,
-                     "SELECT \"value\"%s%s FROM %s.\"data\" WHERE \"_domain\" = ? AND \"key\" = ? "
-                     "AND \"rev\" = ? AND \"tid\" = ?",
-                     t->has_headers ? ", \"headers\"" : "", t->has_type ? ", \"content-type\"" : "",
-                     keyspace);
-    INVARIANT(n > 0 && n < RESTBASE_TEXT_BYTES);
+    text_build(r->row_text[i],
+               "SELECT \"value\"%s%s FROM %s.\"data\" WHERE \"_domain\" = ? AND \"key\" = ? "
+               "AND \"rev\" = ? AND \"tid\" = ?",
+               t->has_headers ? ", \"headers\"" : "", t->has_type ? ", \"content-type\"" : "",
+               keyspace);
     r->row[i] = statement(r, "restbase.row", r->row_text[i], note);
     return r->row[i] != NULL;
 }
@@ -148,24 +153,20 @@ static bool key_statements(struct restbase *r, struct err_note *note)
 {
     char keyspace[2 * RESTBASE_NAME_BYTES + 2];
     restbase_quote(r->tables[0].keyspace, keyspace);
-    int n = snprintf(r->keys_text, sizeof r->keys_text,
-                     "SELECT DISTINCT \"_domain\", \"key\", token(\"_domain\", \"key\") "
-                     "FROM %s.\"data\" WHERE token(\"_domain\", \"key\") > ? "
-                     "AND token(\"_domain\", \"key\") <= ?",
-                     keyspace);
-    INVARIANT(n > 0 && n < (int)sizeof r->keys_text);
-    n = snprintf(r->names_text, sizeof r->names_text,
-                 "SELECT \"rev\", \"tid\" FROM %s.\"data\" WHERE \"_domain\" = ? AND \"key\" = ? "
-                 "ORDER BY \"rev\" DESC, \"tid\" DESC",
-                 keyspace);
-    INVARIANT(n > 0 && n < (int)sizeof r->names_text);
-    n = snprintf(r->latest_text, sizeof r->latest_text, "%s LIMIT 1", r->names_text);
-    INVARIANT(n > 0 && n < (int)sizeof r->latest_text);
-    n = snprintf(r->of_rev_text, sizeof r->of_rev_text,
-                 "SELECT \"rev\", \"tid\" FROM %s.\"data\" WHERE \"_domain\" = ? AND \"key\" = ? "
-                 "AND \"rev\" = ? ORDER BY \"rev\" DESC, \"tid\" DESC LIMIT 1",
-                 keyspace);
-    INVARIANT(n > 0 && n < (int)sizeof r->of_rev_text);
+    text_build(r->keys_text,
+               "SELECT DISTINCT \"_domain\", \"key\", token(\"_domain\", \"key\") "
+               "FROM %s.\"data\" WHERE token(\"_domain\", \"key\") > ? "
+               "AND token(\"_domain\", \"key\") <= ?",
+               keyspace);
+    text_build(r->names_text,
+               "SELECT \"rev\", \"tid\" FROM %s.\"data\" WHERE \"_domain\" = ? AND \"key\" = ? "
+               "ORDER BY \"rev\" DESC, \"tid\" DESC",
+               keyspace);
+    text_build(r->latest_text, "%s LIMIT 1", r->names_text);
+    text_build(r->of_rev_text,
+               "SELECT \"rev\", \"tid\" FROM %s.\"data\" WHERE \"_domain\" = ? AND \"key\" = ? "
+               "AND \"rev\" = ? ORDER BY \"rev\" DESC, \"tid\" DESC LIMIT 1",
+               keyspace);
     const struct {
         const struct cql_statement **to;
         const char *name, *text;
@@ -283,7 +284,7 @@ static void row_start(struct restbase_fetch *f, unsigned i)
     cql_put_bytes(&row->values, f->domain);
     cql_put_bytes(&row->values, f->title);
     cql_put_bytes(&row->values, (str){ .p = f->name->rev_raw, .n = f->name->rev_n });
-    cql_put_bytes(&row->values, (str){ .p = f->name->tid_raw, .n = CQL_UUID_BYTES });
+    cql_put_tid(&row->values, f->name->tid);
     row->part = (struct cql_part){ .statement = f->reader->row[i], .values = &row->values };
     restbase_request(&row->request, on_row);
     row->request.way = CQL_WAY_EXECUTE;

@@ -32,7 +32,7 @@ MUST_CHECK bool restbase_rev(const struct cql_cell *cell, uint64_t *out);
 /* A render's rows, all at once: one request for each table. */
 enum { RESTBASE_REV_BYTES_MAX = 24 };
 struct restbase_name { /* as it lies there, for the next question */
-    char rev_raw[RESTBASE_REV_BYTES_MAX], tid_raw[CQL_UUID_BYTES];
+    char rev_raw[RESTBASE_REV_BYTES_MAX];
     size_t rev_n;
     uint64_t rev;
     struct tid tid;

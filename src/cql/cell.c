@@ -106,16 +106,7 @@ bool cql_get_uuid(const struct cql_cell *c, const unsigned char **out)
 bool cql_get_tid(const struct cql_cell *c, struct tid *out)
 {
     const unsigned char *at;
-    if (!cql_get_uuid(c, &at))
-        return false;
-    uint16_t high = get_be16(at + 6);
-    uint64_t low = get_be64(at + 8);
-    if (high >> 12 != 1 || low >> 62 != 2)
-        return false;
-    *out = (struct tid){ .ticks = (uint64_t)(high & 0x0fff) << 48 |
-                                  (uint64_t)get_be16(at + 4) << 32 | get_be32(at),
-                         .low = low };
-    return true;
+    return cql_get_uuid(c, &at) && tid_from_uuid(at, out);
 }
 
 bool cql_get_date(const struct cql_cell *c, int32_t *days_since_1970)

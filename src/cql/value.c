@@ -112,13 +112,9 @@ void cql_put_double(struct cql_values *v, double d)
 
 void cql_put_tid(struct cql_values *v, struct tid t)
 {
-    char *at = put_room(v, CQL_UUID_BYTES);
-    if (at == NULL)
-        return;
-    put_be32(at, (uint32_t)t.ticks);
-    put_be16(at + 4, (uint16_t)(t.ticks >> 32));
-    put_be16(at + 6, (uint16_t)(0x1000 | (t.ticks >> 48 & 0x0fff)));
-    put_be64(at + 8, t.low);
+    unsigned char uuid[TID_UUID_BYTES];
+    tid_uuid(t, uuid);
+    cql_put_uuid(v, uuid);
 }
 
 void cql_put_uuid(struct cql_values *v, const unsigned char uuid[CQL_UUID_BYTES])

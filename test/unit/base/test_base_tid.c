@@ -25,6 +25,38 @@ static void text_comes_back_in_lower_case(void **state)
     assert_int_equal(tid_cmp(upper, lower), 0);
 }
 
+static void bytes_are_those_of_the_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *bytes;
+    } tids[] = { { "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+                   "\x6b\xa7\xb8\x10\x9d\xad\x11\xd1\x80\xb4\x00\xc0\x4f\xd4\x30\xc8" },
+                 { "c1b6ae00-2efd-11e9-8001-000000000207",
+                   "\xc1\xb6\xae\x00\x2e\xfd\x11\xe9\x80\x01\x00\x00\x00\x00\x02\x07" } };
+    for (size_t i = 0; i < COUNT_OF(tids); i++) {
+        struct tid of_text, of_bytes;
+        unsigned char bytes[TID_UUID_BYTES], out[TID_UUID_BYTES];
+        memcpy(bytes, tids[i].bytes, sizeof bytes);
+        assert_true(tid_parse(str_of(tids[i].text), &of_text));
+        assert_true(tid_from_uuid(bytes, &of_bytes));
+        assert_int_equal(tid_cmp(of_text, of_bytes), 0);
+        tid_uuid(of_text, out);
+        assert_memory_equal(out, bytes, sizeof bytes);
+    }
+}
+
+static void other_bytes_are_refused(void **state)
+{
+    (void)state;
+    static const unsigned char version_4[TID_UUID_BYTES] = { [6] = 0x40, [8] = 0x80 },
+                               variant_0[TID_UUID_BYTES] = { [6] = 0x10, [8] = 0x40 };
+    struct tid t = { .ticks = 7 };
+    assert_false(tid_from_uuid(version_4, &t));
+    assert_false(tid_from_uuid(variant_0, &t));
+    assert_int_equal(t.ticks, 7);
+}
+
 static void other_texts_are_refused(void **state)
 {
     (void)state;
@@ -116,6 +148,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_comes_back_in_lower_case),
+        cmocka_unit_test(bytes_are_those_of_the_text),
+        cmocka_unit_test(other_bytes_are_refused),
         cmocka_unit_test(other_texts_are_refused),
         cmocka_unit_test(order_is_by_time_and_keys_keep_it),
         cmocka_unit_test(times_round_up_and_are_clamped),

@@ -89,10 +89,6 @@ static void a_name_is_written_as_the_table_has_it(void **state)
     name.rev = 128; /* the shortest two's complement has a sign */
     assert_true(restbase_name_put(&name, RESTBASE_VARINT));
     assert_int_equal(name.rev_n, 2);
-    assert_true(tid_parse(STR("c1b6ae00-2efd-11e9-8001-000000000207"), &name.tid));
-    assert_true(restbase_name_put(&name, RESTBASE_INT));
-    assert_memory_equal(name.tid_raw,
-                        "\xc1\xb6\xae\x00\x2e\xfd\x11\xe9\x80\x01\x00\x00\x00\x00\x02\x07", 16);
 }
 
 static void what_is_of_another_kind_is_told_from_what_is_broken(void **state)
