@@ -7,7 +7,6 @@ import json
 import threading
 import time
 
-import rig
 from rig import Cluster, check, eq, main, scene, wait_until
 
 from harness import Server

@@ -20,7 +20,6 @@ sys.path[:0] = [str(ROOT / 'test/scene'), str(ROOT / 'tools/wiki')]
 sys.dont_write_bytecode = True
 import harness   # noqa: E402  pylint: disable=wrong-import-position
 from harness import Server, wait_until   # noqa: E402  pylint: disable=wrong-import-position
-import shared_store   # noqa: E402  pylint: disable=wrong-import-position
 from list_help import Redis   # noqa: E402  pylint: disable=wrong-import-position
 from mediawiki import editor_is_wired   # noqa: E402  pylint: disable=wrong-import-position
 from wiki import DOMAIN, ORIGIN_DOMAIN, Wiki, free_port, quote   # noqa: E402  pylint: disable=wrong-import-position

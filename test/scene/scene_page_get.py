@@ -5,6 +5,7 @@ import threading
 
 from harness import check, eq, main, scene
 from page_help import get, http_date, instant, page_server, path, problem, put, tid
+from several import one_server
 from shared_store import differs
 
 TEXT = b'<p>' + b'the quick brown fox jumps over the lazy dog ' * 200
