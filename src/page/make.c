@@ -35,6 +35,7 @@
 
 enum {
     MAKE_TRIES_MAX = 2,     /* a purge may come in between once */
+    MAKE_RESTS_MAX = 2,     /* and each of these gives it one try more */
     REST_MS_MAX = 10000,    /* before the next try */
     TRAVEL_MS = 30000,      /* how long other servers may take what was made here */
     RENDER_TELL_MS = 60000, /* between two lines about failures of one kind and wiki */
@@ -177,6 +178,8 @@ void make_here(struct make *m)
 /* How long the wiki is not to be asked again; 0: it may be. */
 static int64_t rest_ms(const struct make *m)
 {
+    if (m->rests == MAKE_RESTS_MAX)
+        return 0;
     int64_t ns = m->put.again_at.ns - clock_store(m->service->clock).ns;
     int64_t ms = ns <= 0 ? 0 : ns / NS_PER_MS + 1;
     if (ms > REST_MS_MAX)
@@ -189,7 +192,7 @@ static void rested(void *ctx)
 {
     struct make *m = ctx;
     MAGIC_CHECK(m, MAKE_MAGIC);
-    m->rests = false;
+    m->resting = false;
     if (m->canceled) {
         make_fail(m, ERR_SHUTDOWN, NULL);
         make_finish(m);
@@ -202,7 +205,8 @@ static void make_rest(struct make *m, int64_t ms)
 {
     if (m->rest == NULL)
         m->rest = loop_timer_new(m->service->loop, rested, m);
-    m->rests = true;
+    m->resting = true;
+    m->rests++;
     loop_timer_start(m->rest, ms, 0);
 }
 
@@ -215,7 +219,7 @@ void make_again(struct make *m)
     if (m->canceled) {
         make_fail(m, ERR_SHUTDOWN, NULL);
         make_finish(m);
-    } else if (m->tries >= MAKE_TRIES_MAX) {
+    } else if (ms == 0 && m->tries >= MAKE_TRIES_MAX + m->rests) {
         m->keep = false; /* no fault of the origin's: who asks next begins anew */
         make_fail(m, ERR_AGAIN, m->note.text[0] != 0 ? NULL : "it was purged while it was made");
         make_finish(m);
@@ -447,7 +451,7 @@ void make_begin(struct make *m, struct flight *f)
     m->keep = false;
     m->flags &= ~(unsigned)(MAKE_PURGED | MAKE_ARRIVED | MAKE_TOLD);
     m->note.text[0] = 0;
-    m->tries = 0;
+    m->tries = m->rests = 0;
 }
 
 static void make_start(struct flight *f, void *ctx)
@@ -468,7 +472,7 @@ static void make_cancel(struct flight *f, void *ctx)
     struct make *m = ctx;
     (void)f;
     m->canceled = true;
-    if (m->rests)
+    if (m->resting)
         loop_timer_start(m->rest, 0, 0);
     else
         page_ask_cancel(&m->ask);

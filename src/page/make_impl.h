@@ -30,7 +30,7 @@ struct make {
     str arrived;           /* bytes of another server, in the arena; STR_NONE: it is full */
     struct tid tid;        /* of what arrived */
     struct page_name name; /* TOLD */
-    unsigned tries;
+    unsigned tries, rests;
     struct page_ask ask; /* its request is filled by another server, too */
     struct page_put put;
     struct page_read read; /* the look before */
@@ -38,7 +38,7 @@ struct make {
     struct title_mark mark;
     struct task task;
     struct loop_timer *rest; /* until the next try; NULL: it never had to rest */
-    bool rests;
+    bool resting;
     err why;
     bool keep; /* the error is worth remembering */
     struct err_note note;

@@ -100,9 +100,11 @@ static err put_check_fence(struct put_work *w)
 
 /* ---- what the wiki says ---- */
 
+/* Of one instant it is one answer: the one that took a newest revision back gave the text of the
+ * revision below it, too. */
 static bool is_hidden_after(const struct title *t, const struct page_row *row, store_time said_at)
 {
-    return row->r.hidden != PAGE_CURRENT &&
+    return row->r.hidden != PAGE_CURRENT && said_at.ns != row->r.hidden_at.ns &&
            store_time_before(said_at, title_said_until(t, row->r.hidden_at));
 }
 

@@ -192,6 +192,34 @@ static void a_mark_hides_what_is_put_beside_it(void **state)
     print_message("%u of %d puts refused\n", refused, TIMES);
 }
 
+/* The answer that took the newest revision back gave the one below it, too. Another answer within
+ * what clocks may differ proves nothing. */
+static void one_answer_hides_a_revision_and_shows_the_one_below(void **state)
+{
+    (void)state;
+    struct page_put p;
+    struct page_hear h;
+    title_new("Rolled back", 0);
+    struct title_word before = word_of(3, 8, 1000);
+    put_now(1, 0, 8, &before);
+    struct title_word after = word_of(3, 7, 1001);
+    struct title_mark mark = {
+        .state = PAGE_DELETED, .first = 8, .last = PAGE_REV_MAX, .said_at = after.asked_at
+    };
+    hear_start(&h, 0, &after, &mark);
+    calls_wait();
+    assert_int_equal(h.call.why, ERR_OK);
+    struct title_word other = after;
+    other.asked_at = store_time_add(other.asked_at, NS_PER_MS);
+    put_start(&p, 1, 0, 7, &other);
+    calls_wait();
+    assert_int_equal(p.call.why, ERR_GONE);
+    assert_true(store_time_before(now(), p.again_at));
+    put_now(1, 0, 7, &after);
+    assert_hidden(0, 8);
+    assert_int_equal(read_of(0, 0, 7).call.why, ERR_OK);
+}
+
 static void a_page_that_went_has_none_of_what_is_put_beside_that(void **state)
 {
     (void)state;
@@ -341,6 +369,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mark_hides_what_is_put_beside_it),
+        cmocka_unit_test(one_answer_hides_a_revision_and_shows_the_one_below),
         cmocka_unit_test(a_page_that_went_has_none_of_what_is_put_beside_that),
         cmocka_unit_test(another_page_has_none_of_what_is_put_beside_its_word),
         cmocka_unit_test(of_two_words_at_once_the_one_that_lags_is_not_the_last),
