@@ -15,11 +15,8 @@ static err content_check(const struct page_bucket_opts *o, const json_t *content
     if (json_body_only(content, known, note) != ERR_OK ||
         json_body_str(content, "name", &name, note) != ERR_OK)
         return ERR_BAD;
-    if (o->contents == NULL)
+    if (page_bucket_allows(o, name))
         return ERR_OK;
-    for (unsigned i = 0; i < o->contents_count; i++)
-        if (str_eq(name, str_of(o->contents[i])))
-            return ERR_OK;
     return err_bad(note,
                    "%.*s is not among the contents of this bucket, which come from the "
                    "configuration",

@@ -1,10 +1,9 @@
 /* get_secondary.c - what is not stored here may lie in the secondary: it is taken from there, and
  * the read looks again.
  *
- *   SECONDARY: join the flight -> stored now: look -> as any other that is stored
- *                    |-> it has none, or none that may be shown -> on, as if there were no
- * secondary
- *                    \-> nobody knows -> made, if there is an origin -> else it cannot be said */
+ *   TAKE: join the flight -> stored now: look -> as any other that is stored
+ *              |-> it has none, or none that may be shown -> on, as without a secondary
+ *              \-> nobody knows -> made, if there is an origin -> else it cannot be said */
 #include "page/get_impl.h"
 #include "page/secondary.h"
 #include "page/trusted.h"

@@ -280,14 +280,6 @@ static void put_done(struct store_call *c)
         make_finish(m);
 }
 
-static bool is_allowed(const struct page_bucket_opts *opts, str name)
-{
-    for (unsigned i = 0; i < opts->contents_count; i++)
-        if (str_eq(name, str_of(opts->contents[i])))
-            return true;
-    return opts->contents == NULL;
-}
-
 /* The target of a redirect stands with the HTML, under a name that is never sent as it is. */
 static bool add_target(struct make *m, struct page_put_content *html)
 {
@@ -306,7 +298,7 @@ static err fill_contents(struct page_put *put)
     for (unsigned i = 0; i < m->ask.request.contents_count; i++) {
         const struct render_content *c = &m->ask.request.contents[i];
         struct page_put_content *to = &put->contents[put->contents_count];
-        if (!is_allowed(m->target.settings->opts, c->name))
+        if (!page_bucket_allows(m->target.settings->opts, c->name))
             continue;
         *to = (struct page_put_content){ .name = c->name, .headers = c->headers, .raw = c->raw };
         put->contents_count++;

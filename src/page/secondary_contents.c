@@ -7,14 +7,6 @@
 #include "codec/json.h"
 #include "page/headers.h"
 
-static bool is_kept(const struct page_bucket_opts *opts, str name)
-{
-    for (unsigned i = 0; i < opts->contents_count; i++)
-        if (str_eq(name, str_of(opts->contents[i])))
-            return true;
-    return opts->contents == NULL;
-}
-
 static bool is_json_type(str type)
 {
     str media = str_trim(str_take(type, str_find(type, ';')));
@@ -93,7 +85,7 @@ err page_secondary_contents(const struct secondary_source *source, const struct 
 {
     p->contents_count = 0;
     for (unsigned i = 0; i < r->parts_count; i++) {
-        if (!is_kept(bucket, r->parts[i].content))
+        if (!page_bucket_allows(bucket, r->parts[i].content))
             continue;
         err why = part_take(source, &r->parts[i], p);
         if (why != ERR_OK)

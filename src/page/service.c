@@ -48,15 +48,11 @@ struct page_which page_target_which(const struct page_target *t)
 
 bool page_target_can_be_made(const struct page_target *t)
 {
-    const struct page_bucket_opts *opts = t->settings->opts;
     if (t->domain->origin == NULL || t->has_tid)
         return false;
     if (!str_eq(t->content, STR("html")) && !str_eq(t->content, STR("data-parsoid")))
         return false;
-    for (unsigned i = 0; i < opts->contents_count; i++)
-        if (str_eq(t->content, str_of(opts->contents[i])))
-            return true;
-    return opts->contents == NULL;
+    return page_bucket_allows(t->settings->opts, t->content);
 }
 
 bool page_target_can_be_edited(const struct page_target *t)

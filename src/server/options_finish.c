@@ -191,25 +191,20 @@ static err finish_networks(struct options *o, const char *name, const char *text
     return ERR_OK;
 }
 
-static bool is_set(const char *text)
-{
-    return text != NULL && text[0] != 0;
-}
-
 /* Renders are asked for at an address without a path, under a secret, by way of notes in Redis. */
 static err finish_servers(struct options *o, struct err_note *note)
 {
     static const char name[] = "servers.advertise";
     const struct config *c = &o->config;
     const struct config_servers *s = &c->servers;
-    if (!is_set(s->advertise) && !is_set(s->secret_file))
+    if (!option_is_said(s->advertise) && !option_is_said(s->secret_file))
         return ERR_OK;
     const char *wrong = NULL;
-    if (!is_set(s->advertise))
+    if (!option_is_said(s->advertise))
         wrong = "is wanted beside servers.secret_file";
-    else if (!is_set(s->secret_file))
+    else if (!option_is_said(s->secret_file))
         wrong = "wants servers.secret_file, too";
-    else if (!is_set(c->redis.url))
+    else if (!option_is_said(c->redis.url))
         wrong = "wants redis.url: there the servers note who has what";
     else if (!peer_is_address(str_of(s->advertise)))
         wrong = "is no address such as http://10.0.0.1:7231";

@@ -127,6 +127,11 @@ MUST_CHECK err option_set_field(struct options *o, struct option_value *v, str f
 MUST_CHECK err options_finish_buckets(struct options *o, struct err_note *note);
 /* Of lower-case letters, digits and extra; not begun with extra. */
 bool option_is_plain_name(str s, size_t bytes_max, const char *extra);
+/* A text that somebody gave. */
+static inline bool option_is_said(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
 bool option_is_one_of(str s, const char *const *names, size_t count);
 /* Finds or adds the bucket; *index. */
 MUST_CHECK err option_bucket(struct options *o, str name, struct options_from from, unsigned *index,

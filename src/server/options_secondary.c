@@ -8,11 +8,6 @@
 enum { KEYSPACE_BYTES_MAX = 48 };
 static const char section[] = "page.secondary";
 
-static bool is_said(const char *text)
-{
-    return text != NULL && text[0] != '\0';
-}
-
 static err fail(const struct options *o, const char *name, struct err_note *note, const char *what)
 {
     return option_fail(option_from(o, name), str_of(name), note, "%s", what);
@@ -118,10 +113,10 @@ static err refuse_idle(struct options *o, struct err_note *note)
 err options_finish_secondary(struct options *o, struct err_note *note)
 {
     struct config_cassandra *c = &o->config.secondary.cluster;
-    if (!is_said(c->contact_points_text))
+    if (!option_is_said(c->contact_points_text))
         return refuse_idle(o, note);
     err why = options_finish_points(o, c, "page.secondary.contact_points", note);
-    if (why == ERR_OK && !is_said(c->local_dc))
+    if (why == ERR_OK && !option_is_said(c->local_dc))
         why = fail(o, "page.secondary.local_dc", note,
                    "is wanted: the name of the data centre whose nodes are asked");
     if (why == ERR_OK)

@@ -16,11 +16,6 @@ static err fail_store(const struct options *o, const char *name, struct err_note
     return option_fail(option_from(o, name), str_of(name), note, "%s", what);
 }
 
-static bool is_said(const char *text)
-{
-    return text != NULL && text[0] != '\0';
-}
-
 err options_finish_points(struct options *o, struct config_cassandra *c, const char *name,
                           struct err_note *note)
 {
@@ -47,7 +42,7 @@ static err finish_replication(struct options *o, struct err_note *note)
 {
     static const char name[] = "store.replication";
     struct config_cassandra *c = &o->config.cassandra;
-    if (!is_said(c->replication_text))
+    if (!option_is_said(c->replication_text))
         return ERR_OK;
     struct buf cql;
     buf_init(&cql, REPLICATION_BYTES);
@@ -86,14 +81,14 @@ static struct option_name of_section(const char *section, const char *field)
 err options_finish_login(const struct options *o, const struct config_cassandra *c,
                          const char *section, struct err_note *note)
 {
-    bool user = is_said(c->user), cert = is_said(c->cert_file);
-    if (user != is_said(c->password_file)) {
+    bool user = option_is_said(c->user), cert = option_is_said(c->cert_file);
+    if (user != option_is_said(c->password_file)) {
         const struct option_name has =
             of_section(section, user ? "auth.user" : "auth.password_file");
         return option_fail(option_from(o, has.text), str_of(has.text), note, "wants %s.%s, too",
                            section, user ? "auth.password_file" : "auth.user");
     }
-    if (cert != is_said(c->key_file)) {
+    if (cert != option_is_said(c->key_file)) {
         const struct option_name has = of_section(section, cert ? "tls.cert_file" : "tls.key_file");
         return option_fail(option_from(o, has.text), str_of(has.text), note,
                            "wants %s.tls.cert_file and %s.tls.key_file, both or none", section,
@@ -102,7 +97,7 @@ err options_finish_login(const struct options *o, const struct config_cassandra 
     static const char *const tls[] = { "tls.ca_file", "tls.cert_file", "tls.name" };
     for (size_t i = 0; c->tls == TLS_OFF && i < COUNT_OF(tls); i++) {
         const struct option_name name = of_section(section, tls[i]);
-        if (is_said(option_shown(o, name.text)))
+        if (option_is_said(option_shown(o, name.text)))
             return option_fail(option_from(o, name.text), str_of(name.text), note,
                                "does nothing without %s.tls.mode: on", section);
     }
@@ -147,7 +142,7 @@ err options_finish_store(struct options *o, struct err_note *note)
     if (o->config.pages != PAGES_CASSANDRA)
         return refuse_idle(o, note);
     err why = options_finish_points(o, &o->config.cassandra, "store.contact_points", note);
-    if (why == ERR_OK && !is_said(c->local_dc))
+    if (why == ERR_OK && !option_is_said(c->local_dc))
         why = fail_store(o, "store.local_dc", note,
                          "is wanted: the name of the data centre that this server is in");
     if (why == ERR_OK)

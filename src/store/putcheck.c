@@ -11,16 +11,6 @@ static bool name_is_fine(str name)
     return true;
 }
 
-static bool name_is_allowed(const struct page_bucket_opts *o, str name)
-{
-    if (o->contents == NULL)
-        return true;
-    for (unsigned i = 0; i < o->contents_count; i++)
-        if (str_eq(name, str_of(o->contents[i])))
-            return true;
-    return false;
-}
-
 static err check_content(const struct page_bucket_opts *o, struct page_put *p, unsigned i)
 {
     const struct page_put_content *c = &p->contents[i];
@@ -28,7 +18,7 @@ static err check_content(const struct page_bucket_opts *o, struct page_put *p, u
     if (!name_is_fine(c->name))
         return err_bad(&p->note,
                        "a content name is empty, too long, or holds other than visible characters");
-    if (!name_is_allowed(o, c->name))
+    if (!page_bucket_allows(o, c->name))
         return err_bad(&p->note, "this bucket has no content %.*s", STR_ARG(c->name));
     for (unsigned j = 0; j < i; j++)
         if (str_eq(c->name, p->contents[j].name))

@@ -3,6 +3,8 @@
 #ifndef TITLE_POLICY_H
 #define TITLE_POLICY_H
 
+#include "base/str.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,5 +44,13 @@ struct page_bucket_opts {
     unsigned contents_count;
     bool deaf; /* what stands under a title is not the wiki's: it hears no words and marks */
 };
+/* May a render in it have a content of this name? Pure. */
+static inline bool page_bucket_allows(const struct page_bucket_opts *o, str name)
+{
+    for (unsigned i = 0; i < o->contents_count; i++)
+        if (str_eq(name, str_of(o->contents[i])))
+            return true;
+    return o->contents == NULL;
+}
 
 #endif
