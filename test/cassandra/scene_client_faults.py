@@ -60,6 +60,11 @@ def serves(client):
     eq(client.stats().waiting, 0)
 
 
+def all_connected(client):
+    """What it opens later would be counted."""
+    wait_until(lambda: all(n.connections == 2 for n in client.nodes().values()), 'two connections')
+
+
 def whys(pendings):
     return collections.Counter(p.wait().why for p in pendings)
 
@@ -72,8 +77,7 @@ def each_request_is_one_on_the_wire(binary):
     for way, options in WAYS.items():
         with proxied(old=way == '3.11') as proxy, connect(binary, proxy, **options,
                                                           **QUIET) as client:
-            wait_until(lambda client=client: all(n.connections == 2
-                                                 for n in client.nodes().values()), 'connected')
+            all_connected(client)
             with proxy.counting() as counted:
                 eq(whys(put(client, k) for k in range(100)), {'ok': 100})
                 eq(whys(get(client, k) for k in range(200)), {'ok': 200})
@@ -342,8 +346,10 @@ def a_write_that_was_executed_and_said_to_fail_is_unknown(binary):
 @scene
 def statements_that_are_forgotten_are_prepared_again(binary):
     for way, options in WAYS.items():
-        with proxied(old=way == '3.11') as proxy, connect(binary, proxy, **options) as client:
+        with proxied(old=way == '3.11') as proxy, connect(binary, proxy, **options,
+                                                          **QUIET) as client:
             serves(client)
+            all_connected(client)
             with proxy.counting() as counted:
                 proxy.error('UNPREPARED', opcode='EXECUTE')
                 outcome = put(client, 1).wait()
