@@ -244,10 +244,14 @@ static bool cluster_was_looked_at(struct rig *r, void *ctx)
     return s.refreshes >= *looks;
 }
 
+void rig_wait_looked(struct rig *r, uint64_t looks)
+{
+    rig_until(r, cluster_was_looked_at, &looks, "the cluster was looked at again");
+}
+
 void rig_wait_looks(struct rig *r, unsigned more)
 {
-    uint64_t looks = rig_stats(r).refreshes + more;
-    rig_until(r, cluster_was_looked_at, &looks, "the cluster was looked at again");
+    rig_wait_looked(r, rig_stats(r).refreshes + more);
 }
 
 /* ---- requests ---- */

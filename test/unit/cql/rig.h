@@ -70,7 +70,9 @@ struct cql_stats rig_stats(struct rig *r);
 void rig_until(struct rig *r, bool (*look)(struct rig *r, void *ctx), void *ctx, const char *what);
 /* Until so many nodes are up, and so many are known (0: however many). */
 void rig_wait_up(struct rig *r, unsigned up, unsigned nodes);
-/* Until the client has read the whole cluster so many times more. */
+/* Until the client has read the whole cluster so many times since it began. */
+void rig_wait_looked(struct rig *r, uint64_t looks);
+/* Until it has done so so many times more from now on. */
 void rig_wait_looks(struct rig *r, unsigned more);
 /* Its cells are of one row: the first column of the first row, as bigint. */
 int64_t ask_i64(struct ask *a);
