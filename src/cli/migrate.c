@@ -153,7 +153,8 @@ static err take_put(struct migrate *m, const struct migrate_render *r, struct er
 
 static err take_verify(struct migrate *m, const struct migrate_render *r, struct err_note *note)
 {
-    return r->unfit != NULL ? ERR_OK : verify_item(&m->verified, &m->im, &r->item, note);
+    return r->unfit != NULL || r->hidden ? ERR_OK
+                                         : verify_item(&m->verified, &m->im, &r->item, note);
 }
 
 static err walk_all(struct migrate *m, const char *what,
@@ -223,6 +224,7 @@ static void print_result(const struct migrate *m)
                                 (json_int_t)n.already, "refused", (json_int_t)refused, "gone",
                                 (json_int_t)n.gone, "differ", (json_int_t)n.differ, "left_out",
                                 (json_int_t)m->left_out, "damaged", (json_int_t)m->damaged);
+        (void)json_object_set_new(doc, "hidden", json_integer((json_int_t)n.purged));
         if (m->verify)
             (void)json_object_set_new(doc, "verified", verify_json(&m->verified));
         out_json(stdout, doc);
@@ -234,11 +236,25 @@ static void print_result(const struct migrate *m)
     print_more(n.gone, "refused as purged, hidden or too old to keep");
     print_more(n.differ, "stored with other bytes");
     print_more(refused, "refused");
+    print_more(n.purged, "hidden or deleted at the wiki, so purged here");
     print_more(m->left_out, "left out");
     print_more(m->damaged, "damaged there");
     fputc('\n', stdout);
     if (m->verify)
         verify_print(&m->verified);
+}
+
+/* What is not in any answer of the other server's API. */
+static void warn_not_taken(const struct migrate *m)
+{
+    if (m->im.quiet)
+        return;
+    (void)fputs(
+        "palimpsest: migrate: purges of that server, its policies, keys, values, tables and "
+        "queues were NOT taken along.\n"
+        "palimpsest: migrate: purge here again what was purged there after an earlier run: "
+        "it is still readable here.\n",
+        stderr);
 }
 
 static enum cli_exit open_both(struct migrate *m, const struct cli_call *call)
@@ -275,10 +291,12 @@ enum cli_exit verb_migrate(struct cli_call *call)
         return code;
     struct err_note note = { .text = "" };
     err e = run_migrate(&m, &note);
-    if (e == ERR_OK)
+    if (e == ERR_OK) {
         print_result(&m);
-    else
+        warn_not_taken(&m);
+    } else {
         code = import_fail(&m.im, e, &note);
+    }
     if (e == ERR_OK && (verify_failed(&m.verified) || m.damaged > 0))
         code = CLI_FAILED;
     walk_end(&m);

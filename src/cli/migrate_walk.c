@@ -234,6 +234,13 @@ static struct read_call *job_call(struct job *j, str what)
     return r;
 }
 
+/* Nothing of it is given out, and what an earlier walk has copied has to go there, too. */
+static bool item_is_hidden(const struct job *j)
+{
+    str state = json_body_text(json_object_get(job_item(j), "state"));
+    return str_eq(state, STR("suppressed")) || str_eq(state, STR("deleted"));
+}
+
 /* Asks for all of the render that is next. */
 static void job_read(struct job *j)
 {
@@ -243,6 +250,12 @@ static void job_read(struct job *j)
     j->calls_count = 0;
     j->bytes = 0;
     j->render.unfit = NULL;
+    j->render.hidden = item_is_hidden(j);
+    if (j->render.hidden) {
+        job_ready(j, NULL);
+        j->render.item.purge = true;
+        return;
+    }
     if (json_object_size(contents) == 0 || json_object_size(contents) > UPLOAD_PARTS_MAX) {
         job_ready(j, "it has no contents, or too many");
         return;

@@ -27,6 +27,7 @@ struct migrate_walk_opts {
 struct migrate_render {
     struct upload_item item; /* its mark is for migrate_walk_opts */
     const char *unfit;       /* why it cannot be had; NULL: it can */
+    bool hidden;             /* of a revision that the wiki hid or deleted: item says to purge it */
 };
 enum migrate_next { MIGRATE_WAIT, MIGRATE_RENDER, MIGRATE_END, MIGRATE_FAILED };
 

@@ -22,7 +22,7 @@ struct job {
     uint64_t rev;
     struct tid tid;
     struct client_call *call; /* in the air; NULL: not */
-    bool ask, answered, accepted, holding;
+    bool ask, purge, answered, accepted, holding;
     unsigned tries;
     mono not_before;
 };
@@ -136,7 +136,8 @@ static void put_path(const struct client *c, const struct upload_item *item, str
         char rev[24], tid[TID_TEXT_BYTES + 1];
         snprintf(rev, sizeof rev, "%llu", (unsigned long long)item->rev);
         tid_format(item->tid, tid);
-        client_path_render(c, out, STR("all"), item->title, (const char *const[]){ rev, tid });
+        client_path_render(c, out, STR("all"), item->title,
+                           (const char *const[]){ rev, item->purge ? NULL : tid });
         if (item->pin)
             buf_put(out, STR("?stash=true"));
     }
@@ -148,6 +149,7 @@ static struct job *job_new(const struct uploads *u, const struct upload_item *it
     INVARIANT(j != NULL);
     j->magic = JOB_MAGIC;
     j->ask = item->ask;
+    j->purge = item->purge;
     j->rev = item->rev;
     j->tid = item->tid;
     j->title_n = item->title.n < NAME_BYTES ? item->title.n : NAME_BYTES;
@@ -166,7 +168,7 @@ static struct job *job_new(const struct uploads *u, const struct upload_item *it
     }
     if (item->parts_count > 0 && !item->ask)
         upload_bundle_json(item, &j->body);
-    if (item->parts_count > 0 || item->ask)
+    if (item->parts_count > 0 || item->ask || item->purge)
         put_path(u->opts.client, item, &j->path);
     return j;
 }
@@ -193,9 +195,11 @@ static void fly(struct uploads *u, struct job *j)
     struct client_call *call = calloc(1, sizeof *call);
     INVARIANT(call != NULL);
     *call = (struct client_call){
-        .request = { .method = j->ask ? "GET" : "PUT",
+        .request = { .method = j->ask     ? "GET"
+                               : j->purge ? "DELETE"
+                                          : "PUT",
                      .path = buf_str(&j->path),
-                     .has_body = !j->ask,
+                     .has_body = !j->ask && !j->purge,
                      .body = buf_str(j->holding ? &j->hold : &j->body),
                      .header = j->ask && u->opts.fresh ? "Cache-Control: no-cache" : NULL,
                      .follow = j->ask,
@@ -300,11 +304,15 @@ static void take_status(struct uploads *u, struct job *j, const struct client_an
 {
     int status = a->status;
     struct err_note note;
-    if (j->holding)
+    if (j->holding || j->purge)
         (void)client_explain(u->opts.client, a, &note);
     else if (is_other_server(u, a, &note))
         return;
     switch (status) {
+    case 204:
+        u->counts.purged += j->purge;
+        j->answered = j->accepted = true;
+        return;
     case 200:
     case 201:
         if (j->holding) {

@@ -48,6 +48,7 @@ struct upload_item {
     unsigned parts_count; /* 0: nothing to send, the number is used up all the same */
     bool pin;             /* ?stash=true */
     str hold_until;       /* once stored it is held until that instant; empty: it is not */
+    bool purge;           /* instead: what is stored of rev goes, and none of it comes back */
     bool ask;             /* asks for html of title instead; rev, tid and parts say nothing */
 };
 
@@ -78,7 +79,7 @@ MUST_CHECK err uploads_finish(struct uploads *u, struct err_note *note);
 /* stored: of what was asked for, made; differ: of the refused, those that are stored with other
  * bytes; gone: of the refused, those that an order, a word of the wiki or the policy forbids. */
 struct upload_counts {
-    uint64_t stored, already, refused, differ, gone, bytes_sent;
+    uint64_t stored, already, refused, differ, gone, purged, bytes_sent;
 };
 struct upload_counts uploads_counts(const struct uploads *u);
 /* Every item with a number up to this is answered for good. */
