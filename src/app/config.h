@@ -111,6 +111,8 @@ struct config_cassandra {
     const char *ca_file, *cert_file, *key_file, *tls_name;
     int64_t start_timeout_ms;
     int64_t max_skew_ns, skew_period_ms;
+    int64_t auth_ttl_ms, sweep_period_ns;
+    unsigned sweep_titles_per_s, due_percent;
 };
 
 /* What a RESTBase left in Cassandra, for reads of what is not stored here. */

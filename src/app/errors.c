@@ -119,26 +119,33 @@ bool app_may_wait(struct http_exchange *x)
     return may;
 }
 
-/* What a store says with its own name for it in front of the note. */
+/* What a store says with its own name for it in front of the note: "NAME: text", or "NAME/SECONDS:
+ * text" where it knows when to come again. */
 static void named_problem(err why, struct app_problem *p)
 {
     static const struct {
         err why;
         int status;
-        const char *type, *start;
+        const char *type;
         int64_t retry_s;
     } named[] = {
-        { ERR_UNAVAILABLE, 503, "clock_skew", "clock_skew: ", 1 },
-        { ERR_AGAIN, 429, "too_many_renders", "too_many_renders: ", 60 },
+        { ERR_UNAVAILABLE, 503, "clock_skew", 1 },
+        { ERR_UNAVAILABLE, 503, "schema_missing", 10 },
+        { ERR_UNAVAILABLE, 503, "keyspace_remade", 5 },
+        { ERR_UNAVAILABLE, 503, "policies_unread", 3 },
+        { ERR_UNAVAILABLE, 503, "policies_refused", 30 },
+        { ERR_AGAIN, 429, "too_many_renders", 60 },
     };
+    str text = p->detail, seconds = str_split(&text, ':'), name = str_split(&seconds, '/');
+    uint64_t retry_s;
     for (size_t i = 0; i < COUNT_OF(named); i++) {
-        str start = str_of(named[i].start);
-        if (why != named[i].why || !str_starts(p->detail, start))
+        if (why != named[i].why || !str_eq(name, str_of(named[i].type)))
             continue;
         p->status = named[i].status;
         p->type = named[i].type;
-        p->detail = str_skip(p->detail, start.n);
-        p->retry_s = named[i].retry_s;
+        p->detail = str_trim(text);
+        p->retry_s = str_to_u64(seconds, &retry_s) && retry_s <= INT32_MAX ? (int64_t)retry_s
+                                                                           : named[i].retry_s;
     }
 }
 

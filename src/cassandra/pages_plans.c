@@ -73,7 +73,10 @@ static err bucket_fits(const struct page_bucket *b, const struct policies *of,
         e = policies_fit(&then, b->pages->opts.max_skew_ns, note);
     }
     if (of->count == 0) {
-        err_note_set(note, "bucket %s has no policy in the catalogue any more", b->opts.name);
+        err_note_set(
+            note,
+            "bucket %s has no policy in the cluster any more: palimpsest policy apply writes it",
+            b->opts.name);
         e = ERR_CONFLICT;
     }
     return e;
@@ -122,14 +125,16 @@ bool pages_plans_known(const struct cassandra_pages *p, struct err_note *note)
     if (p->watch == NULL)
         return true;
     if (atomic_load(&p->plans_refused)) {
-        err_note_set(note, "the catalogue holds policies that this server cannot take; its log "
-                           "says which");
+        err_note_set(note, "policies_refused: the cluster holds policies that this server cannot "
+                           "keep; its log says which (policies.refused)");
         return false;
     }
     bool known = catalog_watch_fresh(p->watch, &at) &&
                  clock_mono(p->opts.clock).ns <= mono_add_ms(at, POLICIES_STALE_MS).ns;
     if (!known)
-        err_note_set(note, "the policies of the cluster could not be read for %d s",
+        err_note_set(note,
+                     "policies_unread: the server could not read the policies of its cluster for "
+                     "%d s; it asks each second",
                      POLICIES_STALE_MS / 1000);
     return known;
 }

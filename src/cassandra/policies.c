@@ -90,7 +90,9 @@ err policies_of(const struct catalog_rows *rows, str bucket, struct arena *a, st
         fine = policy_get(rows->cells[from + i].value, &plans[i]) &&
                plan_follows(&plans[i], i == 0 ? NULL : &plans[i - 1], i);
     if (!fine) {
-        err_note_set(note, "the policies of bucket %.*s in the catalogue cannot be read",
+        err_note_set(note,
+                     "the policies of bucket %.*s in the cluster (table decide, scope policies) "
+                     "cannot be read: a newer program wrote them, or somebody changed them by hand",
                      STR_ARG(bucket));
         return ERR_CORRUPT;
     }
@@ -112,19 +114,20 @@ static err bucket_check(const struct policies *p, const struct page_bucket_opts 
                         struct err_note *note)
 {
     if (p->count == 0) {
-        err_note_set(note,
-                     "bucket %s has no policy in the catalogue of the cluster; palimpsest policy "
-                     "apply writes that of the file",
-                     b->name);
+        err_note_set(
+            note,
+            "bucket %s has no policy in the cluster: palimpsest policy apply --config FILE "
+            "writes that of these options",
+            b->name);
         return ERR_CONFLICT;
     }
     const struct page_policy *last = &p->plans[p->count - 1].plan.policy;
     if (page_policies_same(last, &b->policy))
         return ERR_OK;
     err_note_set(note,
-                 "bucket %s has policy %s here and %s in the catalogue of the cluster, or other "
-                 "times; palimpsest policy show tells both, palimpsest policy apply writes that "
-                 "of the file",
+                 "bucket %s has policy %s in these options and %s in the cluster, or other times: "
+                 "palimpsest policy show tells both, palimpsest policy apply writes that of the "
+                 "options",
                  b->name, page_policy_name(b->policy.kind), page_policy_name(last->kind));
     return ERR_CONFLICT;
 }
@@ -168,18 +171,21 @@ static void print_time(struct buf *out, const char *name, int64_t ns)
     buf_printf(out, ", %s %s", name, text);
 }
 
-void policies_print(const struct page_policy *p, struct buf *out)
+void policies_print(const char *bucket, const struct page_policy *p, struct buf *out)
 {
+    bool values = bucket[0] == '.', graced = values && p->kind == POLICY_LATEST_HASH;
     bool grouped = p->kind == POLICY_LATEST || p->kind == POLICY_INTERVAL;
     buf_put(out, str_of(page_policy_name(p->kind)));
     if (grouped)
         buf_printf(out, ", count %u", p->count);
     if (p->kind == POLICY_INTERVAL)
         print_time(out, "interval", p->interval_ns);
-    if (p->kind == POLICY_APP_TTL || grouped)
+    if (p->kind == POLICY_APP_TTL || grouped || graced)
         print_time(out, "grace_ttl", p->grace_ttl_ns);
-    if (p->kind == POLICY_TTL)
+    if (p->kind == POLICY_TTL || values)
         print_time(out, "ttl", p->ttl_ns);
+    if (values)
+        return;
     print_time(out, "historical_ttl", p->historical_ttl_ns);
     print_time(out, "stash_ttl", p->stash_ttl_ns);
     print_time(out, "ledger_ttl", p->ledger_ttl_ns);

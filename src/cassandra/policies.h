@@ -8,6 +8,9 @@
  * soonest, and behind the one before it. Servers look each second, so all know it by then.
  *   The file of a server says the policies too. They must be the last ones of the catalogue, or it
  * does not start: policies_check. `palimpsest policy apply` writes those of a file: policies_apply.
+ *   Those of buckets of values stand there, too, by the names of their tables: ".key_value.NAME",
+ * ".key_rev_value.NAME". Their ttl is that of values, and the times of pages are 0. They are
+ * compared alone: what a bucket keeps its schema says, which is made of the options once.
  * Thread: any. */
 #ifndef CASSANDRA_POLICIES_H
 #define CASSANDRA_POLICIES_H
@@ -23,7 +26,7 @@
 enum {
     POLICIES_AHEAD_SKEWS = 20,     /* so many times max_skew ahead, when that is more */
     POLICIES_OF_BUCKET_MAX = 1000, /* that ever came */
-    POLICIES_BUCKETS_MAX = 64,
+    POLICIES_BUCKETS_MAX = 65,
     POLICIES_STALE_MS = 30000, /* who has not looked for so long knows them no more */
 };
 
@@ -44,7 +47,7 @@ MUST_CHECK err policies_check(const struct catalog_rows *rows,
                               struct err_note *note);
 /* In words: "app_ttl, grace_ttl 1d, ..."; the options that its kind looks at. */
 struct buf;
-void policies_print(const struct page_policy *p, struct buf *out);
+void policies_print(const char *bucket, const struct page_policy *p, struct buf *out);
 /* ERR_BAD with a note: on a store of many servers it cannot promise what pins need. */
 MUST_CHECK err policies_fit(const struct page_bucket_opts *bucket, int64_t max_skew_ns,
                             struct err_note *note);

@@ -1,12 +1,13 @@
 /* schema.c - looks at the schema's version, and applies what is missing.
  *
  * Steps of an apply; after each that changes the schema all nodes are waited for:
- *   KEYSPACE -> META -> LOCK -> LOOK -> STATEMENT (each that is missing) -> NOTE -> UNLOCK
+ *   KEYSPACE -> META -> LOCK -> LOOK -> TABLES -> COLUMNS -> STATEMENT (each that is missing)
+ *   -> NOTE -> UNLOCK
+ * A look is LOOK -> TABLES -> COLUMNS.
  * A lock that is left by a run that broke off ends by itself after SCHEMA_LOCK_S. */
-#include "cassandra/schema.h"
+#include "cassandra/schema_impl.h"
 
 #include "cassandra/titles.h"
-#include "cql/cql.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,87 +16,13 @@
 
 enum { TEXT_BYTES_MAX = 1200, LOCK_BYTES = 17 };
 
-/* Each is safe to run twice. The keyspace stands between the two. */
-static const struct {
-    unsigned version;
-    const char *before, *behind;
-} ddl[] = {
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".title (bucket text, domain text, title text, kind tinyint, "
-      "rev bigint, tid blob, at bigint, n int, srv int, fact blob, "
-      "PRIMARY KEY ((bucket, domain, title), kind, rev, tid, at, n, srv)) "
-      "WITH CLUSTERING ORDER BY (kind ASC, rev DESC, tid DESC, at ASC, n ASC, srv ASC) "
-      "AND gc_grace_seconds = 864000 "
-      "AND compaction = {'class': 'LeveledCompactionStrategy'}" },
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".body (bucket text, domain text, title text, content text, "
-      "rev bigint, tid blob, digest blob, chunk int, bytes blob, "
-      "PRIMARY KEY ((bucket, domain, title), content, rev, tid, digest, chunk)) "
-      "WITH CLUSTERING ORDER BY (content ASC, rev DESC, tid DESC, digest ASC, chunk ASC) "
-      "AND gc_grace_seconds = 864000 "
-      "AND compaction = {'class': 'LeveledCompactionStrategy'} "
-      "AND compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 16}" },
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".decide (scope text, kind tinyint, key blob, gen blob static, ver blob, value blob, "
-      "PRIMARY KEY (scope, kind, key)) "
-      "WITH compaction = {'class': 'LeveledCompactionStrategy'}" },
-
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".word (domain text, title text, asked_at bigint, at bigint, srv int, how tinyint, "
-      "word blob, PRIMARY KEY ((domain, title), asked_at, at, srv)) "
-      "WITH CLUSTERING ORDER BY (asked_at DESC, at DESC, srv DESC) "
-      "AND gc_grace_seconds = 864000 "
-      "AND compaction = {'class': 'LeveledCompactionStrategy'}" },
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".note (domain text, note text, bytes blob, PRIMARY KEY (domain, note)) "
-      "WITH gc_grace_seconds = 864000 "
-      "AND compaction = {'class': 'LeveledCompactionStrategy'}" },
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".titles (bucket text, domain text, shard tinyint, title text, "
-      "PRIMARY KEY ((bucket, domain, shard), title)) "
-      "WITH gc_grace_seconds = 864000 "
-      "AND compaction = {'class': 'LeveledCompactionStrategy'}" },
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".stashes (bucket text, domain text, shard tinyint, title text, until bigint, "
-      "PRIMARY KEY ((bucket, domain, shard), title, until)) "
-      "WITH CLUSTERING ORDER BY (title ASC, until DESC) "
-      "AND gc_grace_seconds = 10800 "
-      "AND compaction = {'class': 'TimeWindowCompactionStrategy', "
-      "'compaction_window_unit': 'DAYS', 'compaction_window_size': 1}" },
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".value (bucket text, domain text, made blob, key blob, rev bigint, tid blob, "
-      "ver blob static, id blob, own bigint, expires bigint, written bigint, size bigint, "
-      "sum bigint, head blob, bytes blob, "
-      "PRIMARY KEY ((bucket, domain, made, key), rev, tid)) "
-      "WITH CLUSTERING ORDER BY (rev DESC, tid DESC) AND gc_grace_seconds = 864000 "
-      "AND compaction = {'class': 'LeveledCompactionStrategy'}" },
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".value_chunk (bucket text, domain text, made blob, key blob, id blob, chunk int, "
-      "bytes blob, PRIMARY KEY ((bucket, domain, made, key), id, chunk)) "
-      "WITH gc_grace_seconds = 864000 AND compaction = {'class': 'LeveledCompactionStrategy'}" },
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".value_key (bucket text, domain text, made blob, shard tinyint, key blob, "
-      "PRIMARY KEY ((bucket, domain, made, shard), key)) "
-      "WITH gc_grace_seconds = 864000 AND compaction = {'class': 'LeveledCompactionStrategy'}" },
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".value_made (one tinyint, bucket text, domain text, made blob, "
-      "PRIMARY KEY (one, bucket, domain, made)) WITH gc_grace_seconds = 864000" },
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".due (dc text, hour int, shard tinyint, due_at bigint, bucket text, domain text, "
-      "title text, PRIMARY KEY ((dc, hour, shard), due_at, bucket, domain, title)) "
-      "WITH gc_grace_seconds = 10800 "
-      "AND compaction = {'class': 'TimeWindowCompactionStrategy', "
-      "'compaction_window_unit': 'DAYS', 'compaction_window_size': 1}" },
-    { 1, "CREATE TABLE IF NOT EXISTS ",
-      ".lease (job text, part int, holder bigint, epoch bigint, until bigint, place bigint, "
-      "done_at bigint, PRIMARY KEY (job, part))" },
-};
-
 enum step {
     STEP_KEYSPACE,
     STEP_META,
     STEP_LOCK,
     STEP_LOOK,
+    STEP_TABLES,
+    STEP_COLUMNS,
     STEP_STATEMENT,
     STEP_NOTE,
     STEP_UNLOCK,
@@ -107,8 +34,9 @@ struct schema {
     void *ctx;
     bool applies;
     enum step step;
-    unsigned at; /* of ddl */
-    unsigned version;
+    unsigned at, column; /* of schema_tables: what comes next */
+    struct schema_there there;
+    struct schema_found found;
     char lock[LOCK_BYTES]; /* of this run, so that a lock that was taken unseen is known again */
     char text[TEXT_BYTES_MAX];
     struct cql_request request;
@@ -118,7 +46,7 @@ struct schema {
 
 static void schema_end(struct schema *s, err why)
 {
-    s->done(s->ctx, why, s->version, &s->note);
+    s->done(s->ctx, why, &s->found, &s->note);
     free(s);
 }
 
@@ -160,8 +88,8 @@ static void schema_step(struct schema *s, enum step step)
                  s->opts.replication);
         break;
     case STEP_META:
-        text_set(s, "CREATE TABLE IF NOT EXISTS %s.meta (key text PRIMARY KEY, value text)",
-                 keyspace);
+        text_set(s, "CREATE TABLE IF NOT EXISTS %s.meta %s", keyspace,
+                 schema_tables[SCHEMA_META].rest);
         break;
     case STEP_LOCK:
         text_set(s,
@@ -171,6 +99,16 @@ static void schema_step(struct schema *s, enum step step)
         break;
     case STEP_LOOK:
         text_set(s, "SELECT value FROM %s.meta WHERE key = 'schema'", keyspace);
+        break;
+    case STEP_TABLES:
+        text_set(s, "SELECT table_name, id FROM system_schema.tables WHERE keyspace_name = '%s'",
+                 keyspace);
+        break;
+    case STEP_COLUMNS:
+        text_set(s,
+                 "SELECT table_name, column_name, type FROM system_schema.columns "
+                 "WHERE keyspace_name = '%s'",
+                 keyspace);
         break;
     case STEP_STATEMENT:
         break; /* set by who goes on to it */
@@ -185,18 +123,31 @@ static void schema_step(struct schema *s, enum step step)
     schema_ask(s, step);
 }
 
-/* The next statement that is missing, or the version when there is none. */
+/* A table that is not there, or a column that one lacks. False: there is none. */
+static bool statement_next(struct schema *s)
+{
+    str column;
+    for (; s->at < SCHEMA_TABLES; s->at++, s->column = 0) {
+        const struct schema_table *t = &schema_tables[s->at];
+        if (!schema_table_is_there(&s->there, s->at)) {
+            text_set(s, "CREATE TABLE IF NOT EXISTS %s.%s %s", s->opts.keyspace, t->name, t->rest);
+            s->at++;
+            return true;
+        }
+        if (schema_column_lacks(&s->there, s->at, &s->column, &column)) {
+            text_set(s, "ALTER TABLE %s.%s ADD %.*s", s->opts.keyspace, t->name, STR_ARG(column));
+            return true;
+        }
+    }
+    return false;
+}
+
 static void schema_next_statement(struct schema *s)
 {
-    while (s->at < COUNT_OF(ddl) && ddl[s->at].version <= s->version)
-        s->at++;
-    if (s->at == COUNT_OF(ddl)) {
-        schema_step(s, s->version == SCHEMA_VERSION ? STEP_UNLOCK : STEP_NOTE);
-        return;
-    }
-    text_set(s, "%s%s%s", ddl[s->at].before, s->opts.keyspace, ddl[s->at].behind);
-    s->at++;
-    schema_ask(s, STEP_STATEMENT);
+    if (statement_next(s))
+        schema_ask(s, STEP_STATEMENT);
+    else
+        schema_step(s, s->found.version == SCHEMA_VERSION ? STEP_UNLOCK : STEP_NOTE);
 }
 
 /* With the lock taken nothing ends before it is given back. */
@@ -244,12 +195,12 @@ static bool version_take(struct schema *s)
     struct cql_cell cell;
     uint64_t version;
     str text;
-    s->version = 0;
+    s->found.version = 0;
     if (rows.columns == NULL || rows.columns->count != 1 || !cql_rows_next(&rows, &cell))
         return !rows.rest.failed;
     if (!cql_get_bytes(&cell, &text) || !str_to_u64(text, &version) || version > INT32_MAX)
         return false;
-    s->version = (unsigned)version;
+    s->found.version = (unsigned)version;
     return true;
 }
 
@@ -258,15 +209,40 @@ static void schema_looked(struct schema *s)
     if (!version_take(s)) {
         err_note_set(&s->note, "%s.meta holds no version of the schema", s->opts.keyspace);
         schema_fail(s, ERR_CORRUPT);
-    } else if (!s->applies) {
-        schema_end(s, ERR_OK);
-    } else if (s->version > SCHEMA_VERSION) {
+    } else if (s->applies && s->found.version > SCHEMA_VERSION) {
         err_note_set(&s->note, "the schema of %s has version %u, and this program knows %d",
-                     s->opts.keyspace, s->version, SCHEMA_VERSION);
+                     s->opts.keyspace, s->found.version, SCHEMA_VERSION);
         schema_fail(s, ERR_CONFLICT);
     } else {
+        schema_step(s, STEP_TABLES);
+    }
+}
+
+/* What is missing of the version that is noted was dropped, and its rows are gone. */
+static void schema_compared(struct schema *s)
+{
+    schema_compare(&s->there, &s->found);
+    bool whole = schema_is_whole(&s->found);
+    if (!s->applies) {
+        schema_end(s, ERR_OK);
+    } else if (s->found.columns_other > 0 || (!whole && !s->opts.make_missing)) {
+        err_note_set(&s->note, "keyspace %s lacks %s", s->opts.keyspace, s->found.missing);
+        schema_fail(s, ERR_CONFLICT);
+    } else {
+        s->at = s->column = 0;
         schema_next_statement(s);
     }
+}
+
+/* False: the answer makes no sense. */
+static bool there_take(struct schema *s)
+{
+    bool tables = s->step == STEP_TABLES;
+    bool fine = tables ? schema_tables_take(&s->there, s->request.out.rows)
+                       : schema_columns_take(&s->there, s->request.out.rows);
+    if (!fine)
+        err_note_set(&s->note, "system_schema of the cluster cannot be read");
+    return fine;
 }
 
 static void schema_taken(struct schema *s)
@@ -288,8 +264,17 @@ static void schema_taken(struct schema *s)
     case STEP_LOOK:
         schema_looked(s);
         break;
+    case STEP_TABLES:
+    case STEP_COLUMNS:
+        if (!there_take(s))
+            schema_fail(s, ERR_CORRUPT);
+        else if (s->step == STEP_TABLES)
+            schema_step(s, STEP_COLUMNS);
+        else
+            schema_compared(s);
+        break;
     case STEP_NOTE:
-        s->version = SCHEMA_VERSION;
+        s->found.version = SCHEMA_VERSION;
         schema_step(s, STEP_UNLOCK);
         break;
     case STEP_UNLOCK:
@@ -301,13 +286,13 @@ static void schema_taken(struct schema *s)
 static void schema_done(struct cql_request *q)
 {
     struct schema *s = CONTAINER_OF(q, struct schema, request);
-    /* Neither keyspace nor table: nothing was ever applied. */
-    bool nothing = !s->applies && q->out.code == CQL_INVALID;
+    /* Neither keyspace nor table: nothing was ever applied, or it was dropped. */
+    bool nothing = !s->applies && s->step == STEP_LOOK && q->out.code == CQL_INVALID;
     err why = nothing ? ERR_OK : q->out.why;
     if (why == ERR_OK) {
         struct cql_outcome out = q->out;
         if (nothing)
-            schema_end(s, ERR_OK);
+            schema_step(s, STEP_TABLES);
         else
             schema_taken(s);
         cql_outcome_fini(&out);

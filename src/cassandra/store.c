@@ -3,9 +3,8 @@
  *   SCHEMA -> POLICIES -> NUMBER -> CLOCK -> open        each step, when it fails, begins at SCHEMA
  * again later
  *
- * Invariants: (1) a request goes to pages.h only while the store is open. (2) Of opening, looking
- * and comparing one exchange each is under way at most. (3) After cassandra_store_close nothing is
- * started any more. */
+ * Invariants: (1) a request goes to pages.h only while the store is open, and the tables are those
+ * that it was opened with. (2) After cassandra_store_close nothing is started any more. */
 #include "cassandra/store_impl.h"
 
 #include "base/log.h"
@@ -22,26 +21,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_PERIOD_MS = 1000, LOOK_WAIT_MS = 3000, OPEN_PERIOD_MS = 1000, OPEN_WAIT_MS = 10000 };
+enum { OPEN_PERIOD_MS = 1000 };
 
-/* ---- opening ---- */
-
-static mono in_ms(const struct cassandra_store *s, int64_t ms)
+mono store_in_ms(const struct cassandra_store *s, int64_t ms)
 {
     return mono_add_ms(clock_mono(s->opts.clock), ms);
 }
+
+/* ---- opening ---- */
 
 static void open_failed(struct cassandra_store *s, const char *why)
 {
     bool news = strcmp(s->why.text, why) != 0;
     s->busy = false;
-    s->open_at = in_ms(s, OPEN_PERIOD_MS);
+    s->open_at = store_in_ms(s, OPEN_PERIOD_MS);
     err_note_set(&s->why, "%s", why);
     if (news)
         log_event(s->opts.log, LOG_WARN, "cluster.away", LOG_CSTR("why", why));
 }
 
-static void skew_judge(struct cassandra_store *s, int64_t ahead_ns)
+void store_skew_judge(struct cassandra_store *s, int64_t ahead_ns)
 {
     if (s->opts.unguarded)
         return;
@@ -63,11 +62,11 @@ static void open_compared(void *ctx, err why, int64_t ahead_ns)
 {
     struct cassandra_store *s = ctx;
     if (why != ERR_OK) {
-        open_failed(s, "no node tells its time");
+        open_failed(s, "no node of the cluster told its time");
         return;
     }
-    skew_judge(s, ahead_ns);
-    s->skew_at = in_ms(s, s->opts.skew_period_ms);
+    store_skew_judge(s, ahead_ns);
+    s->skew_at = store_in_ms(s, s->opts.skew_period_ms);
     s->busy = false;
     s->why.text[0] = '\0';
     s->look_at = clock_mono(s->opts.clock);
@@ -90,8 +89,19 @@ static void open_numbered(void *ctx, err why, uint32_t number, const struct err_
     values_number(s->values, number);
     const struct skew_opts o = { .client = s->opts.client,
                                  .clock = s->opts.clock,
-                                 .deadline = in_ms(s, OPEN_WAIT_MS) };
+                                 .deadline = store_in_ms(s, STORE_WAIT_MS) };
     skew_look(&o, open_compared, s);
+}
+
+/* A bucket of values keeps what its schema says, which is in the cluster, too; the options of this
+ * server are used where a bucket is made. */
+static void values_policies_doubt(struct cassandra_store *s, const struct catalog_rows *rows)
+{
+    struct err_note note;
+    if (policies_check(rows, s->opts.values, s->opts.values_count, &note) != ERR_OK)
+        log_event(s->opts.log, LOG_WARN, "policies.values_differ", LOG_CSTR("why", note.text),
+                  LOG_CSTR("what", "buckets of values that this server makes get its own policy: "
+                                   "start it again with the options that were applied"));
 }
 
 /* Others came: they are known before their instant. */
@@ -100,6 +110,7 @@ static void policies_changed(void *ctx, struct catalog_rows *rows)
     struct cassandra_store *s = ctx;
     struct err_note note = { .text = "" };
     err e = cassandra_pages_plan(s->pages, rows, &note);
+    values_policies_doubt(s, rows);
     if (e != ERR_OK)
         log_event(s->opts.log, LOG_ERROR, "policies.refused", LOG_CSTR("why", note.text),
                   LOG_CSTR("what", "requests for pages are refused until the catalogue of the "
@@ -131,6 +142,8 @@ static void open_policies_read(struct store_call *call)
         catalog_rows_drop(&s->load.rows);
     if (e == ERR_OK) {
         e = cassandra_pages_same(s->pages, s->load.rows, &note);
+        if (e == ERR_OK)
+            e = policies_check(s->load.rows, s->opts.values, s->opts.values_count, &note);
         s->denied = e == ERR_CONFLICT;
         if (e == ERR_OK)
             e = cassandra_pages_plan(s->pages, s->load.rows, &note);
@@ -145,37 +158,25 @@ static void open_policies_read(struct store_call *call)
     const struct incarnation_opts o = { .client = s->opts.client,
                                         .keyspace = s->opts.keyspace,
                                         .random = s->opts.random,
-                                        .deadline = in_ms(s, OPEN_WAIT_MS) };
+                                        .deadline = store_in_ms(s, STORE_WAIT_MS) };
     incarnation_take(&o, open_numbered, s);
 }
 
-static void open_looked(void *ctx, err why, unsigned version, const struct err_note *note)
+static void open_looked(void *ctx, err why, const struct schema_found *found,
+                        const struct err_note *note)
 {
     struct cassandra_store *s = ctx;
-    s->denied = why == ERR_OK && version != SCHEMA_VERSION;
-    if (why != ERR_OK) {
-        open_failed(s, note->text);
+    struct err_note told;
+    s->denied =
+        why == ERR_OK && schema_tell(found, SCHEMA_VERSION, s->opts.keyspace, &told) != ERR_OK;
+    if (why != ERR_OK || s->denied) {
+        open_failed(s, why != ERR_OK ? note->text : told.text);
         return;
     }
-    if (s->denied) {
-        struct err_note told;
-        if (version == 0)
-            err_note_set(&told,
-                         "keyspace %s has no tables of this program: palimpsest store schema "
-                         "makes them",
-                         s->opts.keyspace);
-        else
-            err_note_set(&told,
-                         "the schema of keyspace %s has version %u, this program knows %d: %s",
-                         s->opts.keyspace, version, SCHEMA_VERSION,
-                         version < SCHEMA_VERSION ? "palimpsest store schema brings it there"
-                                                  : "a newer program is needed");
-        open_failed(s, told.text);
-        return;
-    }
+    store_schema_opened(s, found);
     s->load = (struct catalog_load){ .call = { .home = loop_home(s->opts.loop),
                                                .done = open_policies_read,
-                                               .deadline = in_ms(s, OPEN_WAIT_MS) },
+                                               .deadline = store_in_ms(s, STORE_WAIT_MS) },
                                      .scope = STR(POLICIES_SCOPE) };
     store_call_then(catalog_load(s->catalog, &s->load), &s->load.call);
 }
@@ -185,59 +186,12 @@ static void open_begin(struct cassandra_store *s)
     const struct schema_opts o = { .client = s->opts.client,
                                    .clock = s->opts.clock,
                                    .keyspace = s->opts.keyspace,
-                                   .deadline = in_ms(s, OPEN_WAIT_MS) };
+                                   .deadline = store_in_ms(s, STORE_WAIT_MS) };
     s->busy = true;
     schema_look(&o, open_looked, s);
 }
 
-/* ---- watching ---- */
-
-static void watch_looked(struct cql_request *q)
-{
-    struct cassandra_store *s = CONTAINER_OF(q, struct cassandra_store, look);
-    bool fine = q->out.why == ERR_OK, was = atomic_exchange(&s->ready, fine);
-    if (was && !fine)
-        log_event(s->opts.log, LOG_WARN, "cluster.away", LOG_CSTR("why", q->out.note.text));
-    else if (fine && !was)
-        log_event(s->opts.log, LOG_INFO, "cluster.back", LOG_CSTR("keyspace", s->opts.keyspace));
-    err_note_set(&s->why, "%s", fine ? "" : q->out.note.text);
-    cql_outcome_fini(&q->out);
-    s->looking = false;
-    s->look_at = in_ms(s, LOOK_PERIOD_MS);
-}
-
-static void watch_look(struct cassandra_store *s)
-{
-    struct cql_request *q = &s->look;
-    s->looking = true;
-    *q = (struct cql_request){ .way = CQL_WAY_TEXT,
-                               .text = str_of(s->look_text),
-                               .done = watch_looked };
-    q->params.consistency = CQL_LOCAL_QUORUM;
-    q->params.timestamp_us = CQL_NO_TIMESTAMP;
-    q->params.now_s = CQL_NO_NOW;
-    q->deadline = in_ms(s, LOOK_WAIT_MS);
-    cql_start(s->opts.client, q);
-}
-
-/* What no node tells changes nothing: nobody knows better. */
-static void watch_compared(void *ctx, err why, int64_t ahead_ns)
-{
-    struct cassandra_store *s = ctx;
-    if (why == ERR_OK)
-        skew_judge(s, ahead_ns);
-    s->comparing = false;
-    s->skew_at = in_ms(s, s->opts.skew_period_ms);
-}
-
-static void watch_compare(struct cassandra_store *s)
-{
-    const struct skew_opts o = { .client = s->opts.client,
-                                 .clock = s->opts.clock,
-                                 .deadline = in_ms(s, OPEN_WAIT_MS) };
-    s->comparing = true;
-    skew_look(&o, watch_compared, s);
-}
+/* ---- ticks ---- */
 
 /* While the clock is wrong nothing is culled: the horizon would be wrong, too. */
 static void sweep_tick(struct cassandra_store *s)
@@ -248,7 +202,9 @@ static void sweep_tick(struct cassandra_store *s)
                                             .home = loop_home(s->opts.loop),
                                             .srv = s->number,
                                             .seed = s->opts.random,
-                                            .dc = s->opts.dc };
+                                            .dc = s->opts.dc,
+                                            .period_ns = s->opts.sweep_period_ns,
+                                            .titles_per_s = s->opts.sweep_titles_per_s };
     if (s->sweep == NULL)
         s->sweep = cassandra_sweep_new(&o);
     if (!atomic_load(&s->skewed))
@@ -265,11 +221,9 @@ void cassandra_store_tick(struct cassandra_store *s)
         open_begin(s);
     if (state != STORE_OPEN)
         return;
-    if (!s->looking && now_ns >= s->look_at.ns)
-        watch_look(s);
-    if (!s->comparing && now_ns >= s->skew_at.ns)
-        watch_compare(s);
-    sweep_tick(s);
+    store_watch_tick(s, now_ns);
+    if (atomic_load(&s->fault) == STORE_WHOLE)
+        sweep_tick(s);
 }
 
 /* ---- the gate ---- */
@@ -278,15 +232,21 @@ err store_gate_enter(struct cassandra_store *c, bool writes, struct err_note *no
 {
     (void)atomic_fetch_add(&c->starting, 1); /* the old value is of no use */
     int state = atomic_load(&c->state);
-    if (state == STORE_OPEN && !(writes && atomic_load(&c->skewed)))
+    bool whole = atomic_load(&c->fault) == STORE_WHOLE;
+    if (state == STORE_OPEN && whole && !(writes && atomic_load(&c->skewed)))
         return ERR_OK;
     (void)atomic_fetch_sub(&c->starting, 1);
     if (state == STORE_CLOSED)
         return ERR_SHUTDOWN;
-    if (note != NULL && state == STORE_OPEN)
-        err_note_set(note, "clock_skew: this server's clock is not where those of the cluster are");
+    if (note != NULL && !whole)
+        store_fault_note(c, note);
+    else if (note != NULL && state == STORE_OPEN)
+        err_note_set(note,
+                     "clock_skew/%lld: this server's clock is not where those of the cluster are; "
+                     "it is compared again by then",
+                     (long long)((c->opts.skew_period_ms + 999) / 1000));
     else if (note != NULL)
-        err_note_set(note, "the store of pages is not open yet");
+        err_note_set(note, STORE_CLOSED_TEXT);
     return ERR_UNAVAILABLE;
 }
 
@@ -307,6 +267,7 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
     s->opts = *o;
     s->store.ops = &cassandra_store_ops;
     s->tables.ops = &cassandra_tables_ops;
+    INVARIANT(pthread_mutex_init(&s->told_lock, NULL) == 0);
     s->open_at = mono_add_ms(clock_mono(o->clock), OPEN_PERIOD_MS);
     s->titles = titles_new(o->client, o->keyspace, o->clock, note);
     const struct cassandra_pages_opts pages = { .titles = s->titles,
@@ -318,7 +279,7 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
                                                 .making_ns = o->making_ns,
                                                 .each_quorum = true,
                                                 .renders_max = o->renders_max,
-                                                .due_sample = 1,
+                                                .due_sample = o->due_sample,
                                                 .dc = o->dc,
                                                 .buckets = o->buckets,
                                                 .buckets_count = o->buckets_count };
@@ -338,7 +299,7 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
         return NULL;
     }
     int n = snprintf(s->look_text, sizeof s->look_text,
-                     "SELECT value FROM %s.meta WHERE key = 'schema'", o->keyspace);
+                     "SELECT value FROM %s.meta WHERE key = 'server'", o->keyspace);
     INVARIANT(n > 0 && (size_t)n < sizeof s->look_text); /* titles_new looked at the keyspace */
     return s;
 }
@@ -356,6 +317,7 @@ void cassandra_store_free(struct cassandra_store **sp)
     catalog_watch_free(&s->policies);
     catalog_free(&s->catalog);
     titles_free(&s->titles);
+    INVARIANT(pthread_mutex_destroy(&s->told_lock) == 0);
     s->magic = 0;
     free(s);
 }
@@ -394,7 +356,9 @@ void cassandra_store_look(const struct cassandra_store *s, struct cassandra_stor
 {
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
     *out = (struct cassandra_store_state){ .open = atomic_load(&s->state) == STORE_OPEN,
-                                           .ready = atomic_load(&s->ready),
+                                           .ready = cassandra_store_ready(s),
+                                           .whole = atomic_load(&s->fault) == STORE_WHOLE,
+                                           .strange = atomic_load(&s->fault) == STORE_STRANGE,
                                            .denied = s->denied,
                                            .skewed = atomic_load(&s->skewed),
                                            .ahead_ns = s->ahead_ns,
@@ -402,8 +366,30 @@ void cassandra_store_look(const struct cassandra_store *s, struct cassandra_stor
     (void)snprintf(out->why, sizeof out->why, "%s", s->why.text); /* as long */
 }
 
+void cassandra_store_swept(const struct cassandra_store *s, struct cassandra_sweep_figures *out)
+{
+    MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    *out = (struct cassandra_sweep_figures){ .ranges = 0 };
+    if (s->sweep != NULL)
+        cassandra_sweep_figures(s->sweep, out);
+}
+
 bool cassandra_store_ready(const struct cassandra_store *s)
 {
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
-    return atomic_load(&s->ready);
+    return atomic_load(&s->ready) && atomic_load(&s->fault) == STORE_WHOLE;
+}
+
+bool cassandra_store_tell(struct cassandra_store *s, struct err_note *note)
+{
+    MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    if (cassandra_store_ready(s))
+        return true;
+    if (atomic_load(&s->fault) != STORE_WHOLE)
+        store_fault_note(s, note);
+    else if (atomic_load(&s->state) == STORE_OPENING)
+        err_note_set(note, STORE_CLOSED_TEXT);
+    else
+        err_note_set(note, STORE_AWAY_TEXT);
+    return false;
 }

@@ -7,6 +7,9 @@
  * server may start before its cluster. A schema of another version is looked at again, too: the
  * verb that applies it may come later. Once open it asks each second for one row, at LOCAL_QUORUM:
  * whether that is answered is whether the store is ready. It looks as often whether policies came.
+ * It looks at the tables, too (store_watch.c): while one is missing every request is
+ * ERR_UNAVAILABLE, with a note that begins with "schema_missing"; when one was dropped and made
+ * again, or the whole keyspace was, all are for good ("keyspace_remade"), and the server must end.
  * Each skew_period it compares clocks. While this server's clock is off by more than max_skew,
  * writes are ERR_UNAVAILABLE, with a note that begins with "clock_skew"; reads go on. Of a request
  * that Cassandra did not carry out the caller is told only that; the log has the reason, with the
@@ -36,6 +39,9 @@ struct cassandra_store_opts {
     int64_t max_skew_ns, write_timeout_ns, making_ns; /* as of cassandra_pages_opts */
     unsigned renders_max;                             /* as there */
     int64_t skew_period_ms;
+    int64_t sweep_period_ns; /* of titles and of values; 0 as below: as of sweep.h */
+    unsigned sweep_titles_per_s;
+    double due_sample; /* as of cassandra_pages_opts */
     /* Runs the loop until *over and returns true, where the caller is the loop's thread, and the
      * loop does not run: for who waits while the server starts. NULL: nobody does */
     bool (*turn)(void *ctx, const atomic_bool *over);
@@ -43,6 +49,10 @@ struct cassandra_store_opts {
     bool unguarded; /* the clock is moved on purpose: it is compared with nobody's */
     const struct page_bucket_opts *buckets; /* copied; what they point to is borrowed */
     unsigned buckets_count;
+    /* Buckets of values whose policies all servers must have: by the names of their tables.
+     * Borrowed for its life */
+    const struct page_bucket_opts *values;
+    unsigned values_count;
 };
 /* NULL: ERR_BAD with a note. Thread: the client's loop, or before it runs. Owner: caller. */
 struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o,
@@ -67,11 +77,20 @@ struct cassandra_store_state {
     bool denied; /* while it opens: the schema is missing, or of another version; or the policies
                     of buckets are others than those of the cluster */
     bool skewed;
+    bool whole;               /* its tables are there; until it is open true */
+    bool strange;             /* its tables are others: it never takes a request again */
     int64_t ahead_ns;         /* this clock is, as last seen */
     uint32_t number;          /* of this run; 0: none yet */
     char why[ERR_NOTE_BYTES]; /* it is not open, or not ready; empty: no reason is known yet */
 };
 void cassandra_store_look(const struct cassandra_store *s, struct cassandra_store_state *out);
+struct cassandra_sweep_figures;
+/* Zeros before it was open. Thread: loop. */
+void cassandra_store_swept(const struct cassandra_store *s, struct cassandra_sweep_figures *out);
 bool cassandra_store_ready(const struct cassandra_store *s); /* any thread */
+/* The same; the note says why not, in words for any client. Thread: any. */
+bool cassandra_store_tell(struct cassandra_store *s, struct err_note *note);
+/* Somebody changed the schema of that keyspace. */
+void cassandra_store_schema_changed(struct cassandra_store *s, str keyspace);
 
 #endif

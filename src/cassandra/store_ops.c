@@ -130,9 +130,9 @@ static struct page_bucket *ops_bucket(struct page_store *s, str name)
     return cassandra_pages_bucket(store_of(s)->pages, name);
 }
 
-static bool ops_ready(struct page_store *s)
+static bool ops_ready(struct page_store *s, struct err_note *note)
 {
-    return cassandra_store_ready(store_of(s));
+    return cassandra_store_tell(store_of(s), note);
 }
 
 static void ops_stats(struct page_store *s, struct pages_stats *out)

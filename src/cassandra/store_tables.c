@@ -105,6 +105,8 @@ struct values *cassandra_store_values(struct cassandra_store *c, struct err_note
                                    .loop = c->opts.loop,
                                    .clock = c->opts.clock,
                                    .keyspace = c->opts.keyspace,
+                                   .dc = c->opts.dc,
+                                   .period_ns = c->opts.sweep_period_ns,
                                    .domain = domain_name,
                                    .ctx = c };
     return values_new(&o, note);

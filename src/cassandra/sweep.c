@@ -87,7 +87,9 @@ void cassandra_sweep_figures(const struct cassandra_sweep *s, struct cassandra_s
                                              .leases_lost = atomic_load(&s->leases_lost),
                                              .unanswered = atomic_load(&s->unanswered),
                                              .filed = atomic_load(&s->opts.titles->filed),
-                                             .unfiled = atomic_load(&s->opts.titles->unfiled) };
+                                             .unfiled = atomic_load(&s->opts.titles->unfiled),
+                                             .oldest_at.ns = atomic_load(&s->oldest_ns),
+                                             .never = atomic_load(&s->never) };
 }
 
 static store_time sweep_now(const struct cassandra_sweep *s)
@@ -241,12 +243,29 @@ static void job_take(struct job *j)
     sweep_lease_set(j, epoch, job_taken);
 }
 
+/* How far the sweep of all servers is behind. */
+static void ring_measure(struct job *j)
+{
+    int64_t oldest_ns = 0;
+    unsigned never = 0;
+    for (unsigned i = 0; i < j->parts; i++) {
+        int64_t at_ns = j->leases[i].done_at.ns;
+        never += at_ns == 0;
+        if (at_ns != 0 && (oldest_ns == 0 || at_ns < oldest_ns))
+            oldest_ns = at_ns;
+    }
+    atomic_store(&j->sweep->oldest_ns, oldest_ns);
+    atomic_store(&j->sweep->never, never);
+}
+
 static void job_looked(struct cql_request *q)
 {
     struct job *j = CONTAINER_OF(q, struct job, request);
     struct cassandra_sweep *s = j->sweep;
     bool fine = sweep_answered(j) == ERR_OK && sweep_lease_rows(j);
     cql_outcome_fini(&q->out);
+    if (fine && j->kind == SWEEP_RING)
+        ring_measure(j);
     j->part = fine && !s->closing ? part_choose(j) : j->parts;
     if (j->part == j->parts)
         job_idle(j, sweep_jitter(s, s->opts.look_ns));

@@ -58,6 +58,10 @@ struct cassandra_sweep_figures {
     uint64_t leases, leases_lost; /* taken; held no more, as a write of theirs showed */
     uint64_t unanswered;          /* reads and writes of its own that failed */
     uint64_t filed, unfiled;      /* rows of `due`: by all of this client */
+    /* of the ring, as last looked at: when the range was gone through that waits for longest, of
+     * those that ever were (ZERO: none was); how many never were */
+    store_time oldest_at;
+    unsigned never;
 };
 void cassandra_sweep_figures(const struct cassandra_sweep *s,
                              struct cassandra_sweep_figures *out); /* any thread */

@@ -70,6 +70,8 @@ struct cassandra_sweep {
     struct job jobs[SWEEP_KINDS];
     _Atomic uint64_t ranges, hours, titles, failed, bytes_ranges, facts, unlisted, leases,
         leases_lost, unanswered;
+    _Atomic int64_t oldest_ns;
+    atomic_uint never;
 };
 
 /* A request of the job's own; values were put into j->values before. */

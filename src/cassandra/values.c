@@ -96,6 +96,13 @@ static const struct {
     [VALUES_MADE_DELETE] = { "value_made.delete", "DELETE FROM ",
                              ".value_made WHERE one = 0 AND bucket = ? AND domain = ? AND made = ?",
                              "text, text, blob", NULL, false },
+    [VALUES_LEASE_GET] = { "value_lease.get", "SELECT holder, epoch, until, done_at FROM ",
+                           ".lease WHERE job = ? AND part = 0", "text",
+                           "bigint, bigint, bigint, bigint", false },
+    [VALUES_LEASE_SET] = { "value_lease.set", "UPDATE ",
+                           ".lease SET holder = ?, epoch = ?, until = ?, place = 0, done_at = ? "
+                           "WHERE job = ? AND part = 0 IF epoch = ?",
+                           "bigint, bigint, bigint, bigint, text, bigint", NULL, true },
 };
 
 static bool statement_add(struct values *v, unsigned i, struct err_note *note)

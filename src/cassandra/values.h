@@ -16,8 +16,10 @@
  *   Keys of a bucket lie in `value_key`, in VALUES_SHARDS partitions: written before the first row
  * of a key, deleted by the upkeep when there are no rows. A listing looks at each key's rows.
  *   What a bucket is stands in the catalog (catalog.h), with an id that is another one each time it
- * is made. The id is part of all keys, so a bucket that was dropped and made again is empty. A
- * server remembers a bucket for VALUES_FRESH_MS; a change or a drop is answered after that time, so
+ * is made. The id is part of all keys, so a bucket that was dropped and made again is empty. The
+ * upkeep is one server's at a time: it holds a lease, as sweeps of titles do (sweep.h), and
+ * another one begins the way through anew when that ended. A server remembers a bucket for
+ * VALUES_FRESH_MS; a change or a drop is answered after that time, so
  * that no server goes by the old one any more.
  * Consistency: reads at LOCAL_QUORUM, what writes judge at QUORUM, writes at SERIAL and
  * EACH_QUORUM. Why so: docs/adr/0052. Thread: any but the client's loop. */
@@ -35,7 +37,9 @@ enum {
     VALUES_FRESH_MS = 1000,
     VALUES_WAIT_MS = 10000,       /* of a request without a deadline */
     VALUES_DEAD_ROWS_MAX = 10000, /* before the first row that is alive, of a condition */
-    VALUES_SPARE_S = 3600,        /* so old is what no row names when the upkeep deletes it */
+    VALUES_SWEEP_PERIOD_S = 86400,
+    VALUES_LEASE_S = 300,
+    VALUES_SPARE_S = 3600, /* so old is what no row names when the upkeep deletes it */
 };
 
 struct values;
@@ -45,6 +49,8 @@ struct values_opts {
     struct loop *loop; /* the client's */
     struct clock *clock;
     const char *keyspace; /* as of titles_new */
+    const char *dc;       /* of this server: where leases are of; NULL: "" */
+    int64_t period_ns;    /* of a sweep by all servers; 0: VALUES_SWEEP_PERIOD_S */
     uint32_t srv;         /* of this run of this server: no two have the same */
     /* The name of a domain by its number in requests; borrowed for good. False: there is none */
     bool (*domain)(void *ctx, uint32_t number, str *name);

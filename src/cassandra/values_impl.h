@@ -35,6 +35,8 @@ enum values_statement {
     VALUES_MADE_PUT,
     VALUES_MADE_LIST,
     VALUES_MADE_DELETE,
+    VALUES_LEASE_GET,
+    VALUES_LEASE_SET,
     VALUES_STATEMENTS
 };
 enum {
@@ -206,5 +208,21 @@ unsigned values_shard(str key);
 MUST_CHECK bool values_ask_more(struct values_ask *a, struct arena *arena, err *e);
 enum store_start values_update(struct table_store *s, struct table_update *u);
 err values_upkeep(struct table_store *s, bool *more, store_time *next);
+/* An exchange that is waited for, of an ask that was added to; its outcome is the caller's to end,
+ * if values_ask_wait was called. Blocks. */
+void values_ask_background(struct values_ask *a);
+MUST_CHECK err values_ask_wait(struct values_ask *a);
+
+/* ---- values_lease.c: which server sweeps. Blocks ---- */
+
+struct values_lease {
+    bool held;
+    int64_t epoch; /* of the row, as last seen; -1: there is none */
+    store_time until, done_at;
+};
+/* Takes or renews it. Not held afterwards: *next says when to come again. */
+MUST_CHECK err values_lease_hold(struct values *v, struct values_lease *l, store_time *next);
+/* The sweep is over. */
+MUST_CHECK err values_lease_done(struct values *v, struct values_lease *l);
 
 #endif

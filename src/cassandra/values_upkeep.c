@@ -3,8 +3,9 @@
  *   a key of a bucket that is      rows that ended an hour ago go; what a policy lets go ends;
  *                                  chunks that no row names go; a key without rows leaves the list
  *   a key of one that was dropped  all of it goes, and the bucket leaves the list of those made
- * Any number of servers may sweep at once: rows change by decisions, as those of puts do, and all
- * else that goes is older than any request can be. Blocks: a pool thread. */
+ * One server sweeps, which holds a lease (values_lease.c). Two may all the same for a while: rows
+ * change by decisions, as those of puts do, and all else that goes is older than any request can
+ * be. Blocks: a pool thread. */
 #include "cassandra/values_impl.h"
 
 #include "base/buf.h"
@@ -16,7 +17,6 @@ enum {
     KEYS_OF_STEP = 32,
     ROWS_MAX = 20000, /* of one key, looked at */
     PARTS_OF_STEP = 48,
-    SWEEP_PERIOD_S = 86400, /* each reads all shards of all buckets */
     WORK_BYTES_MAX = 16 << 20,
 };
 
@@ -27,7 +27,8 @@ struct values_sweep {
     struct values_id made;
     struct values_bucket is;
     unsigned shard;
-    store_time again_at; /* the last sweep is over, and the next begins then */
+    store_time again_at; /* the last sweep is over, or another server's, until then */
+    struct values_lease lease;
 };
 
 /* One key under way. */
@@ -81,8 +82,7 @@ static void ask_done(struct cql_request *q)
     wait_tell(CONTAINER_OF(q, struct values_ask, request)->ctx);
 }
 
-/* The outcome is the caller's to end. */
-static err ask_run(struct values_ask *a)
+err values_ask_wait(struct values_ask *a)
 {
     struct wait w;
     wait_init(&w);
@@ -92,7 +92,7 @@ static err ask_run(struct values_ask *a)
     return a->request.out.why;
 }
 
-static void ask_set(struct values_ask *a)
+void values_ask_background(struct values_ask *a)
 {
     values_ask_set(a, home_here(), mono_add_ms(clock_mono(a->values->opts.clock), VALUES_WAIT_MS),
                    ask_done);
@@ -103,10 +103,10 @@ static void ask_set(struct values_ask *a)
 /* Plain statements, as of then. */
 static err ask_write(struct values_ask *a, store_time at)
 {
-    ask_set(a);
+    values_ask_background(a);
     a->request.params.consistency = CQL_LOCAL_QUORUM;
     a->request.params.timestamp_us = at.ns / NS_PER_US;
-    err e = ask_run(a);
+    err e = values_ask_wait(a);
     cql_outcome_fini(&a->request.out);
     values_ask_clear(a);
     return e;
@@ -120,10 +120,10 @@ static err ask_read(struct tidy *t, row_take_fn *take)
     struct cql_cell cells[VALUES_FULL_COLUMNS];
     bool more = true;
     err e = ERR_OK;
-    ask_set(a);
+    values_ask_background(a);
     a->request.params.page_rows = VALUES_PAGE_ROWS;
     while (e == ERR_OK && more) {
-        e = ask_run(a);
+        e = values_ask_wait(a);
         struct cql_rows rows = a->request.out.rows;
         while (e == ERR_OK && cql_rows_next(&rows, cells))
             e = take(t, cells);
@@ -230,10 +230,10 @@ static err rows_tidy(struct tidy *t, bool *empty)
         values_ask_clear(&t->ask);
         return ERR_OK;
     }
-    ask_set(&t->ask);
+    values_ask_background(&t->ask);
     t->ask.request.params.consistency = CQL_EACH_QUORUM;
     t->ask.request.params.serial = CQL_SERIAL;
-    err e = ask_run(&t->ask);
+    err e = values_ask_wait(&t->ask);
     bool applied = e == ERR_OK && values_applied(&t->ask.request.out, &e);
     cql_outcome_fini(&t->ask.request.out);
     values_ask_clear(&t->ask);
@@ -329,8 +329,8 @@ static err keys_load(struct tidy *t, struct keys *out)
     cql_put_i8(v, (int8_t)s->shard);
     cql_put_bytes(v, (str){ .p = s->key, .n = s->key_bytes });
     cql_put_i32(v, KEYS_OF_STEP);
-    ask_set(&t->ask);
-    err e = ask_run(&t->ask);
+    values_ask_background(&t->ask);
+    err e = values_ask_wait(&t->ask);
     struct cql_rows rows = t->ask.request.out.rows;
     out->count = 0;
     while (e == ERR_OK && out->count < KEYS_OF_STEP && cql_rows_next(&rows, &cell)) {
@@ -422,8 +422,8 @@ static err bucket_next(struct tidy *t, bool *over)
     cql_put_bytes(v, t->key.bucket);
     cql_put_bytes(v, t->key.domain);
     values_put_id(v, &s->made);
-    ask_set(&t->ask);
-    err e = ask_run(&t->ask);
+    values_ask_background(&t->ask);
+    err e = values_ask_wait(&t->ask);
     struct cql_rows rows = t->ask.request.out.rows;
     *over = e == ERR_OK && !cql_rows_next(&rows, cells);
     if (e == ERR_OK && !*over &&
@@ -456,31 +456,53 @@ static err sweep_step(struct tidy *t, bool *over)
     return bucket_look(t);
 }
 
+/* One step of who holds the lease. */
+static err upkeep_step(struct values *v, struct values_sweep *s)
+{
+    bool over = false;
+    struct tidy *t = calloc(1, sizeof *t);
+    INVARIANT(t != NULL);
+    t->values = t->ask.values = v;
+    t->sweep = s;
+    arena_init(&t->arena, WORK_BYTES_MAX);
+    t->rows = calloc(ROWS_MAX + 1, sizeof *t->rows);
+    INVARIANT(t->rows != NULL);
+    err e = sweep_step(t, &over);
+    if (e == ERR_OK && over)
+        e = values_lease_done(v, &s->lease);
+    if (e == ERR_OK && over)
+        *s =
+            (struct values_sweep){ .again_at = store_time_add(clock_store(v->opts.clock),
+                                                              v->opts.period_ns == 0
+                                                                  ? VALUES_SWEEP_PERIOD_S * NS_PER_S
+                                                                  : v->opts.period_ns) };
+    free(t->rows);
+    arena_fini(&t->arena);
+    free(t);
+    return e;
+}
+
 err values_upkeep(struct table_store *store, bool *more, store_time *next)
 {
     struct values *v = CONTAINER_OF(store, struct values, store);
     store_time now = clock_store(v->opts.clock);
-    bool over = false;
     if (v->sweep == NULL)
         v->sweep = calloc(1, sizeof *v->sweep);
-    struct tidy *t = calloc(1, sizeof *t);
-    INVARIANT(v->sweep != NULL && t != NULL);
+    INVARIANT(v->sweep != NULL);
+    struct values_sweep *s = v->sweep;
     err e = ERR_OK;
-    if (!store_time_before(now, v->sweep->again_at)) {
-        t->values = t->ask.values = v;
-        t->sweep = v->sweep;
-        arena_init(&t->arena, WORK_BYTES_MAX);
-        t->rows = calloc(ROWS_MAX + 1, sizeof *t->rows);
-        INVARIANT(t->rows != NULL);
-        e = sweep_step(t, &over);
-        if (over)
-            *v->sweep =
-                (struct values_sweep){ .again_at = store_time_add(now, SWEEP_PERIOD_S * NS_PER_S) };
-        free(t->rows);
-        arena_fini(&t->arena);
+    if (!store_time_before(now, s->again_at)) {
+        store_time wait = now;
+        bool held = s->lease.held;
+        e = values_lease_hold(v, &s->lease, &wait);
+        if (e == ERR_OK && s->lease.held)
+            e = upkeep_step(v, s);
+        else if (e == ERR_OK) /* another's, or it was lost: then the way through begins anew */
+            *s = (struct values_sweep){ .again_at = wait };
+        else if (held)
+            *s = (struct values_sweep){ .again_at = now };
     }
-    free(t);
-    *more = e == ERR_OK && store_time_before(v->sweep->again_at, now);
-    *next = *more ? now : v->sweep->again_at;
+    *more = e == ERR_OK && store_time_before(s->again_at, now);
+    *next = *more ? now : s->again_at;
     return e;
 }

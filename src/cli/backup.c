@@ -107,6 +107,8 @@ static enum cli_exit backup_online(const struct cli_call *call, const char *dir)
                 .bytes_kept = (uint64_t)json_integer_value(json_object_get(doc, "bytes_kept")),
                 .segments_replaced =
                     (uint64_t)json_integer_value(json_object_get(doc, "segments_replaced")) });
+    if (doc != NULL && !c.json)
+        store_tell_rest(doc);
     code = doc != NULL ? CLI_OK : c.failed;
     json_decref(doc);
     json_decref(to);

@@ -69,6 +69,8 @@ static enum cli_exit check_online(const struct cli_call *call)
         else
             print_found(json_object_get(doc, "found"),
                         (uint64_t)json_integer_value(json_object_get(doc, "damages")));
+        if (!c.json)
+            store_tell_rest(doc);
         code = json_is_true(json_object_get(doc, "ok")) ? CLI_OK : CLI_DAMAGED;
     }
     json_decref(doc);

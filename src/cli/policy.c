@@ -17,7 +17,6 @@
 #include "loop/sysclock.h"
 #include "server/cluster.h"
 #include "server/options.h"
-#include "server/origins.h"
 
 #include <string.h>
 
@@ -33,8 +32,7 @@ struct policy_verb {
     struct catalog *catalog;
     mono deadline;
     bool applies;
-    struct page_bucket_opts buckets[CONFIG_BUCKETS_MAX + 1];
-    unsigned count;
+    struct cluster_buckets all;
     struct arena arena;
     struct catalog_load load;
     struct policies_apply apply;
@@ -82,8 +80,8 @@ static void verb_apply(struct policy_verb *v)
 {
     v->apply = (struct policies_apply){ .call = call_of(v, policies_are_applied),
                                         .catalog = v->catalog,
-                                        .buckets = v->buckets,
-                                        .count = v->count,
+                                        .buckets = v->all.of,
+                                        .count = v->all.count,
                                         .now = clock_store(v->clock),
                                         .max_skew_ns = v->config->cassandra.max_skew_ns,
                                         .dry = cli_flag(v->call, "dry-run"),
@@ -97,12 +95,14 @@ static void clock_compared(void *ctx, err why, int64_t ahead_ns)
     struct policy_verb *v = ctx;
     struct err_note note;
     int64_t max_ns = v->config->cassandra.max_skew_ns;
-    err_note_set(&note, "no node tells its time");
+    err_note_set(&note, "no node of the cluster told its time within --timeout: is one of "
+                        "store.contact_points up?");
     if (why == ERR_OK && (ahead_ns > max_ns || ahead_ns < -max_ns)) {
-        err_note_set(&note,
-                     "clock_skew: this machine's clock is %lld ms ahead of those of the cluster "
-                     "(below 0: behind)",
-                     (long long)(ahead_ns / NS_PER_MS));
+        err_note_set(
+            &note,
+            "this machine's clock is %lld ms ahead of those of the cluster (below 0: behind), "
+            "more than store.max_skew: set it, and apply again",
+            (long long)(ahead_ns / NS_PER_MS));
         why = ERR_UNAVAILABLE;
     }
     if (why == ERR_OK)
@@ -111,17 +111,13 @@ static void clock_compared(void *ctx, err why, int64_t ahead_ns)
         verb_over(v, why, &note);
 }
 
-static void schema_seen(void *ctx, err why, unsigned version, const struct err_note *note)
+static void schema_seen(void *ctx, err why, const struct schema_found *found,
+                        const struct err_note *note)
 {
     struct policy_verb *v = ctx;
     struct err_note told = *note;
-    if (why == ERR_OK && version != SCHEMA_VERSION) {
-        err_note_set(&told, "the schema of keyspace %s has version %u, this program knows %d: %s",
-                     v->config->cassandra.keyspace, version, SCHEMA_VERSION,
-                     version < SCHEMA_VERSION ? "palimpsest store schema brings it there"
-                                              : "a newer program is needed");
-        why = ERR_CONFLICT;
-    }
+    if (why == ERR_OK)
+        why = schema_tell(found, SCHEMA_VERSION, v->config->cassandra.keyspace, &told);
     const struct skew_opts o = { .client = v->cluster.client,
                                  .clock = v->clock,
                                  .deadline = v->deadline };
@@ -187,7 +183,7 @@ static void print_plan(const char *bucket, const struct title_plan *p, const cha
     char text[DATE_RFC3339_BYTES + 1];
     struct buf words;
     buf_init(&words, TEXT_BYTES_MAX);
-    policies_print(&p->plan.policy, &words);
+    policies_print(bucket, &p->plan.policy, &words);
     printf("%s\t%u\t%s\tfrom %s\t%.*s\n", bucket, p->plan.number, state, from_text(p->at, text),
            STR_ARG(buf_str(&words)));
     buf_fini(&words);
@@ -198,7 +194,7 @@ static void json_plan(const char *bucket, const struct title_plan *p, const char
     char text[DATE_RFC3339_BYTES + 1];
     struct buf words;
     buf_init(&words, TEXT_BYTES_MAX);
-    policies_print(&p->plan.policy, &words);
+    policies_print(bucket, &p->plan.policy, &words);
     json_t *doc =
         json_pack("{s:s, s:i, s:s, s:s%}", "bucket", bucket, "number", (int)p->plan.number, "state",
                   state, "policy", buf_str(&words).p, buf_str(&words).n);
@@ -245,8 +241,8 @@ static enum cli_exit tell_all(struct policy_verb *v)
 {
     bool differs = false;
     err e = ERR_OK;
-    for (unsigned i = 0; i < v->count && e == ERR_OK; i++)
-        e = tell_bucket(v, &v->buckets[i], &differs);
+    for (unsigned i = 0; i < v->all.count && e == ERR_OK; i++)
+        e = tell_bucket(v, &v->all.of[i], &differs);
     catalog_rows_drop(&v->load.rows);
     if (e != ERR_OK)
         return cli_fail(v->call, CLI_DAMAGED, "policy show: %s", v->note.text);
@@ -290,19 +286,14 @@ static bool timeout_take(const struct cli_call *call, int64_t *ms)
     return fine;
 }
 
-/* As a server makes them: its buckets, and that of what editors stash. */
 static err buckets_take(struct policy_verb *v, struct err_note *note)
 {
-    const struct config *c = v->config;
     err e = ERR_OK;
-    for (; v->count < c->buckets_count; v->count++)
-        v->buckets[v->count] = c->buckets[v->count].page;
-    if (origins_wanted(c))
-        v->buckets[v->count++] = origins_stash_opts(c);
-    if (v->count > POLICIES_BUCKETS_MAX)
-        return err_bad(note, "at most %d page buckets", POLICIES_BUCKETS_MAX);
-    for (unsigned i = 0; i < v->count && e == ERR_OK; i++)
-        e = policies_fit(&v->buckets[i], c->cassandra.max_skew_ns, note);
+    cluster_buckets_take(&v->all, v->config);
+    if (v->all.count > POLICIES_BUCKETS_MAX)
+        return err_bad(note, "at most %d buckets", POLICIES_BUCKETS_MAX);
+    for (unsigned i = 0; i < v->all.pages && e == ERR_OK; i++)
+        e = policies_fit(&v->all.of[i], v->config->cassandra.max_skew_ns, note);
     return e;
 }
 

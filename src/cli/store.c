@@ -90,3 +90,18 @@ enum cli_exit store_exit(err why)
         return CLI_OK;
     return why == ERR_CORRUPT || why == ERR_BAD ? CLI_DAMAGED : CLI_FAILED;
 }
+
+void store_tell_rest(const json_t *answer)
+{
+    const json_t *rest = json_object_get(answer, "not_covered");
+    size_t i;
+    json_t *item;
+    if (json_array_size(rest) == 0)
+        return;
+    fputs("not covered:", stdout);
+    json_array_foreach(rest, i, item)
+    {
+        printf("%s %s", i == 0 ? "" : ",", json_string_value(item));
+    }
+    puts(" (store.kind is cassandra: nodetool repair, nodetool snapshot)");
+}

@@ -20,5 +20,7 @@ enum { STORE_FOUND_MAX = 1000 };
 MUST_CHECK err store_check(const char *dir, bool progress, struct store_check *out);
 /* The exit code that belongs to it. */
 enum cli_exit store_exit(err why);
+/* A line for what the answer of a server says it does not cover: what lies in a cluster. */
+void store_tell_rest(const json_t *answer);
 
 #endif

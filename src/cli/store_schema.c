@@ -1,7 +1,9 @@
 /* store_schema.c - palimpsest store schema: the tables of a page store on Cassandra, made or
  * brought to the version that this program knows. All runs on a loop of our own, on this thread.
  *
- *   WAIT for a node -> LOOK -> APPLY -> over      --look: without APPLY */
+ *   WAIT for a node -> LOOK -> APPLY -> over      --look: without APPLY
+ * Tables that somebody dropped are made again with --make-missing alone: their rows are gone, which
+ * an operator has to know before servers answer "not found" for them. */
 #include "app/config.h"
 #include "base/units.h"
 #include "cassandra/schema.h"
@@ -26,8 +28,8 @@ struct schema_verb {
     struct loop_timer *poll;
     struct cluster cluster;
     mono deadline;
-    bool looks; /* and no more */
-    unsigned before, version;
+    bool looks, makes_missing;
+    struct schema_found before, found;
     err why;
     struct err_note note;
 };
@@ -38,27 +40,31 @@ static struct schema_opts schema_opts_of(const struct schema_verb *v)
                                  .clock = v->clock,
                                  .keyspace = v->config->keyspace,
                                  .replication = v->config->replication,
+                                 .make_missing = v->makes_missing,
                                  .deadline = v->deadline };
 }
 
-static void schema_over(void *ctx, err why, unsigned version, const struct err_note *note)
+static void schema_over(void *ctx, err why, const struct schema_found *found,
+                        const struct err_note *note)
 {
     struct schema_verb *v = ctx;
     v->why = why;
-    v->version = version;
+    v->found = *found;
     v->note = *note;
     loop_stop(v->loop);
 }
 
-static void schema_seen(void *ctx, err why, unsigned version, const struct err_note *note)
+static void schema_seen(void *ctx, err why, const struct schema_found *found,
+                        const struct err_note *note)
 {
     struct schema_verb *v = ctx;
-    v->before = version;
     const struct schema_opts o = schema_opts_of(v);
-    if (why == ERR_OK && !v->looks && version != SCHEMA_VERSION)
+    v->before = *found;
+    bool whole = schema_is_whole(found), stays = found->version == SCHEMA_VERSION && whole;
+    if (why == ERR_OK && !v->looks && !stays && (whole || v->makes_missing))
         schema_apply(&o, schema_over, v);
     else
-        schema_over(v, why, version, note);
+        schema_over(v, why, found, note);
 }
 
 /* A request before a node is there would fail at once; one at the deadline says why. */
@@ -87,27 +93,59 @@ static void schema_run(struct schema_verb *v)
     cluster_close(&v->cluster);
 }
 
-static enum cli_exit schema_tell(const struct schema_verb *v)
+/* What was missing at first, and whether it is now. */
+static void tell_missing(const struct schema_verb *v)
 {
     const char *keyspace = v->config->keyspace;
+    const struct schema_found *f = &v->before;
+    if (schema_is_whole(f))
+        return;
+    bool made = schema_is_whole(&v->found) || v->makes_missing;
+    fprintf(stderr, "palimpsest: store schema: keyspace %s lack%s %s.\n", keyspace,
+            made ? "ed" : "s", f->missing);
+    fprintf(stderr, "Somebody dropped that, and its rows are gone: renders, or what was purged or "
+                    "hidden, or values, by the table.\n");
+    if (made)
+        fprintf(stderr, "It was made again, empty. Servers that run end by themselves, and have to "
+                        "be started again. What the table `title` or `word` knew to be hidden is "
+                        "known no more.\n");
+    else if (f->columns_other > 0)
+        fprintf(stderr, "A table of that name is not of this program: nothing can be made.\n");
+    else
+        fprintf(stderr, "Restore a snapshot, or make it again, empty: palimpsest store schema "
+                        "--make-missing\n");
+}
+
+static void tell_version(const struct schema_verb *v)
+{
+    const char *keyspace = v->config->keyspace;
+    unsigned before = v->before.version, version = v->found.version;
+    if (cli_flag(v->call, "json")) {
+        json_t *told = json_pack("{s:s, s:i, s:i, s:i}", "keyspace", keyspace, "before",
+                                 (int)before, "version", (int)version, "known", SCHEMA_VERSION);
+        if (!schema_is_whole(&v->before))
+            (void)json_object_set_new(told, "missing", json_string(v->before.missing));
+        out_json(stdout, told);
+        json_decref(told);
+    } else if (before != version) {
+        printf("%s: version %u, was %u\n", keyspace, version, before);
+    } else {
+        printf("%s: version %u\n", keyspace, version);
+    }
+}
+
+static enum cli_exit schema_verb_tell(const struct schema_verb *v)
+{
     if (v->why != ERR_OK)
         return cli_fail(v->call,
                         v->why == ERR_BAD        ? CLI_USAGE
                         : v->why == ERR_CONFLICT ? CLI_REFUSED
                                                  : CLI_FAILED,
                         "store schema: %s", v->note.text);
-    if (cli_flag(v->call, "json")) {
-        json_t *told =
-            json_pack("{s:s, s:i, s:i, s:i}", "keyspace", keyspace, "before", (int)v->before,
-                      "version", (int)v->version, "known", SCHEMA_VERSION);
-        out_json(stdout, told);
-        json_decref(told);
-    } else if (v->before != v->version) {
-        printf("%s: version %u, was %u\n", keyspace, v->version, v->before);
-    } else {
-        printf("%s: version %u\n", keyspace, v->version);
-    }
-    return v->version == SCHEMA_VERSION ? CLI_OK : CLI_REFUSED;
+    tell_version(v);
+    tell_missing(v);
+    bool whole = schema_is_whole(&v->found) || v->makes_missing;
+    return v->found.version == SCHEMA_VERSION && whole ? CLI_OK : CLI_REFUSED;
 }
 
 static bool timeout_take(const struct cli_call *call, int64_t *ms)
@@ -137,10 +175,11 @@ static enum cli_exit schema_do(const struct config *config, const struct cli_cal
                              .config = &config->cassandra,
                              .clock = sysclock_clock(sysclock),
                              .loop = loop_new(2),
-                             .looks = looks };
+                             .looks = looks,
+                             .makes_missing = !looks && cli_flag(call, "make-missing") };
     v.deadline = mono_add_ms(clock_mono(v.clock), timeout_ms);
     schema_run(&v);
-    enum cli_exit code = schema_tell(&v);
+    enum cli_exit code = schema_verb_tell(&v);
     loop_free(&v.loop);
     sysclock_free(&sysclock);
     return code;

@@ -121,7 +121,10 @@ const struct cli_option origin_check_options[] = {
 const struct cli_option store_schema_options[] = {
     { "config", 0, "FILE", "Options of the server in YAML; also $PALIMPSEST_CONFIG" },
     { "set", 0, "NAME=VALUE", "Any option of the server by its name" },
-    { "look", 0, NULL, "Change nothing; exit status 6 when it is not the version of this program" },
+    { "look", 0, NULL,
+      "Change nothing; exit status 6 when it is not the version of this program, or lacks a "
+      "table" },
+    { "make-missing", 0, NULL, "Make tables again that somebody dropped; their rows are gone" },
     { "timeout", 0, "DURATION", "How long it may take [2m]" },
     OPTION_JSON,
     OPTIONS_END,

@@ -56,8 +56,9 @@
 #define PROSE_MIGRATE                                                                              \
     "Stores all renders of a bucket of one server at another one, with titles, revisions, tids, "  \
     "contents and headers, over the APIs of both, which may be in use meanwhile. What is held "    \
-    "there until an instant is held here; what is pinned for an edit is pinned. Purges, "          \
-    "policies, keys, and what the wiki said are not taken along.\n\n"                              \
+    "there until an instant is held here; what is pinned for an edit is pinned. A revision that "  \
+    "is hidden or deleted there is purged here. Purges, policies, keys and values are not taken "  \
+    "along, and each run says so.\n\n"                                                             \
     "Renders of a title come newest first, so the latest is right at once. What is purged, "       \
     "hidden, or older than the policy keeps is refused by the server and counted. What that "      \
     "server does not give out is left out and told. A render that is read so counts there as "     \
@@ -228,7 +229,9 @@
     "store.replication says, and the tables in it; or brings those that are there to the "         \
     "version that this program knows. With --look it only says which version is there. Run "       \
     "it once, from one place, before servers of a new version start. It changes nothing when "     \
-    "all is there."
+    "all is there. When somebody dropped a table or a column it says which, and ends with exit "   \
+    "status 6. With --make-missing it makes them again, empty: what they held is gone, also what " \
+    "was purged or hidden. Restore a snapshot where there is one."
 #define PROSE_ORIGIN_CHECK                                                                         \
     "Reads the server's options and asks the origin of DOMAIN, or of each domain that has "        \
     "one: for the rules of its titles, for a render, whether a revision belongs to its page, "     \

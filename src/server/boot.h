@@ -19,7 +19,8 @@ struct server {
     struct timeline_remote *timelines;  /* of rules that keep them in Redis; NULL: there is none */
     struct server_cassandra *cassandra; /* NULL: pages are in the data directory */
     struct server_secondary *secondary; /* NULL: there is none */
-    bool served;                        /* origins are there, and what stands on them */
+    bool lost;   /* what it keeps pages in is another one: it has to end, and to be started anew */
+    bool served; /* origins are there, and what stands on them */
     struct upkeep *upkeep;
     struct timekeep timekeep;
     struct budget budget;        /* app.budget */

@@ -28,6 +28,7 @@ enum { OPENING_POLL_MS = 5, TURN_POLL_MS = 1, BEGIN_PERIOD_MS = 1000 };
 struct server_cassandra {
     struct server *server;
     struct cluster cluster;
+    struct cluster_buckets buckets;
     struct cassandra_store *store;
     struct cassandra_rows *keys; /* users, keys and roles */
     struct loop_job begin;       /* of the authority, which writes what they lack */
@@ -73,12 +74,7 @@ static err store_new(struct server_cassandra *k, struct err_note *note)
 {
     struct server *s = k->server;
     const struct config *c = s->config;
-    struct page_bucket_opts buckets[CONFIG_BUCKETS_MAX + 1];
-    unsigned count = 0;
-    for (; count < c->buckets_count; count++)
-        buckets[count] = c->buckets[count].page;
-    if (origins_wanted(c))
-        buckets[count++] = origins_stash_opts(c);
+    cluster_buckets_take(&k->buckets, c);
     const struct cassandra_store_opts o = {
         .client = k->cluster.client,
         .loop = s->app.loop,
@@ -94,11 +90,16 @@ static err store_new(struct server_cassandra *k, struct err_note *note)
         .making_ns = c->flight.make_timeout_ms * NS_PER_MS,
         .renders_max = c->page_renders_max,
         .skew_period_ms = c->cassandra.skew_period_ms,
+        .sweep_period_ns = c->cassandra.sweep_period_ns,
+        .sweep_titles_per_s = c->cassandra.sweep_titles_per_s,
+        .due_sample = c->cassandra.due_percent / 100.0,
         .turn = store_turn,
         .ctx = k,
         .unguarded = c->test_hooks,
-        .buckets = buckets,
-        .buckets_count = count,
+        .buckets = k->buckets.of,
+        .buckets_count = k->buckets.pages,
+        .values = k->buckets.of + k->buckets.pages,
+        .values_count = k->buckets.count - k->buckets.pages,
     };
     struct err_note why;
     k->store = cassandra_store_new(&o, &why);
@@ -108,6 +109,7 @@ static err store_new(struct server_cassandra *k, struct err_note *note)
         &(struct cassandra_rows_opts){ .catalog = cassandra_store_catalog(k->store),
                                        .clock = s->app.clock,
                                        .log = s->app.log,
+                                       .ttl_ms = c->cassandra.auth_ttl_ms,
                                        .scope = CASSANDRA_ROWS_AUTH });
     return ERR_OK;
 }
@@ -183,12 +185,24 @@ void server_recall(struct server *s)
         k->recall = RECALL_WANTED;
 }
 
+static void schema_changed(void *ctx, str target, str keyspace, str name)
+{
+    struct server_cassandra *k = ctx;
+    (void)target;
+    (void)name;
+    if (k->store != NULL)
+        cassandra_store_schema_changed(k->store, keyspace);
+}
+
 static void tick_fired(void *ctx)
 {
     struct server_cassandra *k = ctx;
+    struct cassandra_store_state state;
     cassandra_store_tick(k->store);
+    cassandra_store_look(k->store, &state);
+    k->server->lost = state.strange;
     begin_look(k);
-    cluster_figures_set(k->figures, k->cluster.client, k->store);
+    cluster_figures_set(k->figures, k->cluster.client, k->store, clock_store(k->server->app.clock));
     recall_begin(k);
 }
 
@@ -249,7 +263,9 @@ err server_open_store(struct server *s, enum server_exit *status, struct err_not
                                     .section = "store",
                                     .loop = s->app.loop,
                                     .clock = s->app.clock,
-                                    .log = s->app.log };
+                                    .log = s->app.log,
+                                    .schema = schema_changed,
+                                    .ctx = k };
     err e = cluster_open(&k->cluster, &o, note);
     if (e == ERR_OK)
         e = store_new(k, note);

@@ -5,9 +5,10 @@
 #ifndef SERVER_CLUSTER_H
 #define SERVER_CLUSTER_H
 
+#include "app/config.h"
 #include "base/err.h"
+#include "base/str.h"
 
-struct config_cassandra;
 struct clock;
 struct cql;
 struct cql_tls;
@@ -26,7 +27,9 @@ struct cluster_opts {
     const char *section;                   /* of the options, for notes: "store" */
     struct loop *loop;
     struct clock *clock;
-    struct log *log; /* NULL: silent */
+    struct log *log;                                               /* NULL: silent */
+    void (*schema)(void *ctx, str target, str keyspace, str name); /* as of cql_opts; NULL */
+    void *ctx;
 };
 /* ERR_BAD with a note, which names the option: a file cannot be read, or an option makes no sense.
  * What was opened so far is there: cluster_close. */
@@ -34,5 +37,16 @@ MUST_CHECK err cluster_open(struct cluster *c, const struct cluster_opts *o, str
 /* Runs the loop until the client has stopped. What still asks it is answered ERR_SHUTDOWN; nobody
  * asks it afterwards. Works on what was half opened, and on zeros. */
 void cluster_close(struct cluster *c);
+
+/* Buckets on whose policies all servers must agree (cassandra/policies.h): those of pages, that of
+ * what editors stash, and those of values, which stand by the names of their tables. Borrows from
+ * the config; it stays where it is. */
+enum { CLUSTER_BUCKETS_MAX = CONFIG_BUCKETS_MAX + 1, CLUSTER_NAME_BYTES_MAX = 300 };
+struct cluster_buckets {
+    struct page_bucket_opts of[CLUSTER_BUCKETS_MAX];
+    unsigned pages, count; /* the first are those of pages */
+    char names[CLUSTER_BUCKETS_MAX][CLUSTER_NAME_BYTES_MAX];
+};
+void cluster_buckets_take(struct cluster_buckets *b, const struct config *c);
 
 #endif

@@ -4,16 +4,35 @@
 
 #include "base/metrics.h"
 #include "cassandra/store.h"
+#include "cassandra/sweep.h"
 #include "cql/cql.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { NODES_MAX = 64 }; /* that are looked at */
+
+static const struct {
+    const char *what;
+    size_t at;
+} sweep_rows[] = {
+#define ROW(name, field)                                                                           \
+    {                                                                                              \
+        name, offsetof(struct cassandra_sweep_figures, field)                                      \
+    }
+    ROW("ranges", ranges),         ROW("hours", hours),        ROW("titles", titles),
+    ROW("failed", failed),         ROW("bytes", bytes_ranges), ROW("facts", facts),
+    ROW("leases", leases),         ROW("lost", leases_lost),   ROW("unlisted", unlisted),
+    ROW("unanswered", unanswered),
+#undef ROW
+};
+enum { SWEEP_FIGURES = COUNT_OF(sweep_rows) };
 
 struct cluster_figures {
     struct metric *ready, *up, *down, *requests[3], *failed, *refused, *timeouts, *retries,
         *speculated_won, *speculated_lost, *in_flight, *waiting, *sent, *received, *p99, *ahead,
-        *skewed;
+        *skewed, *whole, *sweep[SWEEP_FIGURES], *oldest, *never, *filed, *unfiled;
 };
 
 struct cluster_figures *cluster_figures_new(struct metrics *m)
@@ -23,7 +42,9 @@ struct cluster_figures *cluster_figures_new(struct metrics *m)
                          *requests = metrics_row(m, METRIC_CLUSTER_REQUESTS),
                          *problems = metrics_row(m, METRIC_CLUSTER_PROBLEMS),
                          *speculated = metrics_row(m, METRIC_CLUSTER_SPECULATED),
-                         *bytes = metrics_row(m, METRIC_CLUSTER_BYTES);
+                         *bytes = metrics_row(m, METRIC_CLUSTER_BYTES),
+                         *sweep = metrics_row(m, METRIC_CLUSTER_SWEEP),
+                         *due = metrics_row(m, METRIC_CLUSTER_DUE);
     struct cluster_figures *f = calloc(1, sizeof *f);
     INVARIANT(f != NULL);
     *f = (struct cluster_figures){
@@ -43,7 +64,14 @@ struct cluster_figures *cluster_figures_new(struct metrics *m)
         .p99 = metrics_one(m, METRIC_CLUSTER_READ_P99_US),
         .ahead = metrics_one(m, METRIC_CLUSTER_CLOCK_AHEAD_MS),
         .skewed = metrics_one(m, METRIC_CLUSTER_CLOCK_SKEW),
+        .whole = metrics_one(m, METRIC_CLUSTER_WHOLE),
+        .oldest = metrics_one(m, METRIC_CLUSTER_SWEEP_OLDEST_S),
+        .never = metrics_one(m, METRIC_CLUSTER_SWEEP_NEVER),
+        .filed = metric_of(due, "filed"),
+        .unfiled = metric_of(due, "unfiled"),
     };
+    for (size_t i = 0; i < SWEEP_FIGURES; i++)
+        f->sweep[i] = metric_of(sweep, sweep_rows[i].what);
     for (size_t i = 0; i < COUNT_OF(ways); i++)
         f->requests[i] = metric_of(requests, ways[i]);
     return f;
@@ -68,8 +96,24 @@ static void nodes_set(const struct cluster_figures *f, const struct cql *client)
     metric_set(f->down, down);
 }
 
+static void sweep_set(const struct cluster_figures *f, const struct cassandra_store *store,
+                      store_time now)
+{
+    struct cassandra_sweep_figures s;
+    cassandra_store_swept(store, &s);
+    for (size_t i = 0; i < SWEEP_FIGURES; i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)&s + sweep_rows[i].at, sizeof value);
+        metric_set(f->sweep[i], (int64_t)value);
+    }
+    metric_set(f->filed, (int64_t)s.filed);
+    metric_set(f->unfiled, (int64_t)s.unfiled);
+    metric_set(f->never, s.never);
+    metric_set(f->oldest, s.oldest_at.ns == 0 ? 0 : (now.ns - s.oldest_at.ns) / NS_PER_S);
+}
+
 void cluster_figures_set(const struct cluster_figures *f, const struct cql *client,
-                         const struct cassandra_store *store)
+                         const struct cassandra_store *store, store_time now)
 {
     struct cql_stats s;
     struct cassandra_store_state state;
@@ -92,4 +136,6 @@ void cluster_figures_set(const struct cluster_figures *f, const struct cql *clie
     metric_set(f->p99, s.p99_ns / NS_PER_US);
     metric_set(f->ahead, state.ahead_ns / NS_PER_MS);
     metric_set(f->skewed, state.skewed);
+    metric_set(f->whole, state.whole);
+    sweep_set(f, store, now);
 }

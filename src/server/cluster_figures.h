@@ -3,6 +3,8 @@
 #ifndef SERVER_CLUSTER_FIGURES_H
 #define SERVER_CLUSTER_FIGURES_H
 
+#include "base/times.h"
+
 struct cassandra_store;
 struct cql;
 struct metrics;
@@ -11,6 +13,6 @@ struct cluster_figures;
 struct cluster_figures *cluster_figures_new(struct metrics *m);
 void cluster_figures_free(struct cluster_figures **fp);
 void cluster_figures_set(const struct cluster_figures *f, const struct cql *client,
-                         const struct cassandra_store *store);
+                         const struct cassandra_store *store, store_time now);
 
 #endif

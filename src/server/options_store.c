@@ -125,10 +125,13 @@ static err refuse_local(struct options *o, struct err_note *note)
 static err refuse_idle(struct options *o, struct err_note *note)
 {
     static const char *const names[] = {
-        "store.contact_points",      "store.local_dc", "store.replication",  "store.auth.user",
-        "store.auth.password_file",  "store.tls.mode", "store.tls.ca_file",  "store.tls.cert_file",
-        "store.auth.plain_anywhere", "store.keyspace", "store.tls.key_file", "store.tls.name",
-        "store.start_timeout",       "store.max_skew", "store.remote_dcs",   "store.skew_period",
+        "store.contact_points",     "store.local_dc",           "store.replication",
+        "store.auth.user",          "store.auth.password_file", "store.tls.mode",
+        "store.tls.ca_file",        "store.tls.cert_file",      "store.auth.plain_anywhere",
+        "store.keyspace",           "store.tls.key_file",       "store.tls.name",
+        "store.start_timeout",      "store.max_skew",           "store.remote_dcs",
+        "store.skew_period",        "store.auth_ttl",           "store.sweep_period",
+        "store.sweep_titles_per_s", "store.due_sample",
     };
     for (size_t i = 0; i < COUNT_OF(names); i++)
         if (option_shown(o, names[i]) != NULL)

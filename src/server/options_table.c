@@ -277,6 +277,21 @@ const struct option option_rows[] = {
     { "store.skew_period", NULL, OPTION_MS, 100 * MS, DAY, .initial = "60s",
       .prose = "How often a server compares its clock with those of two nodes",
       AT(cassandra.skew_period_ms) },
+    { "store.auth_ttl", NULL, OPTION_MS, 2 * SECOND, MINUTE, .initial = "5s",
+      .prose = "How long a key is good for that the cluster was last asked for; so long another "
+               "server may still let in who has just lost it",
+      AT(cassandra.auth_ttl_ms) },
+    { "store.sweep_period", NULL, OPTION_NS, MINUTE, 30 * DAY, .initial = "24h",
+      .prose = "In how long the upkeep of all servers looks at each title and each value once",
+      AT(cassandra.sweep_period_ns) },
+    { "store.sweep_titles_per_s", NULL, OPTION_COUNT, 1, 100000, .initial = "100",
+      .prose = "So many titles one server culls in a second at most",
+      AT(cassandra.sweep_titles_per_s) },
+    { "store.due_sample", NULL, OPTION_COUNT, 0, 100, .initial = "100",
+      .prose =
+          "Of 100 writes that make a title due for culling, so many note it; 0: the sweep alone "
+          "finds it",
+      AT(cassandra.due_percent) },
     { "value.cors", NULL, OPTION_FLAG, .initial = "false",
       .prose = "Buckets of values that are not named in buckets: scripts of other sites may read "
                "their answers",

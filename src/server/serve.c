@@ -98,18 +98,9 @@ static void drain_fired(void *ctx)
         drain_cut(v);
 }
 
-static void signalled(void *ctx, int signal_number)
+static void begin_draining(struct serve *v, int signal_number)
 {
-    struct serve *v = ctx;
     struct server *s = &v->server;
-    if (signal_number == SIGHUP) {
-        reload_now(v->reload);
-        return;
-    }
-    if (v->draining) { /* asked twice: no more patience */
-        v->drain_deadline = clock_mono(s->app.clock);
-        return;
-    }
     v->draining = true;
     log_event(s->app.log, LOG_INFO, "serve.drain", LOG_INT("signal", signal_number),
               LOG_INT("requests", http_server_open_requests(s->app.http)));
@@ -121,6 +112,17 @@ static void signalled(void *ctx, int signal_number)
     change_drain(s->app.change);
     origins_drain(&s->app);
     loop_timer_start(v->drain, 0, DRAIN_POLL_MS);
+}
+
+static void signalled(void *ctx, int signal_number)
+{
+    struct serve *v = ctx;
+    if (signal_number == SIGHUP)
+        reload_now(v->reload);
+    else if (v->draining) /* asked twice: no more patience */
+        v->drain_deadline = clock_mono(v->server.app.clock);
+    else
+        begin_draining(v, signal_number);
 }
 
 /* ---- timers ---- */
@@ -135,6 +137,10 @@ static void tick_fired(void *ctx)
 {
     struct serve *v = ctx;
     timekeep_tick(&v->server.timekeep);
+    if (v->server.lost && !v->draining) {
+        log_note(v->server.app.log, LOG_ERROR, "serve.lost");
+        begin_draining(v, 0);
+    }
 }
 
 static void timers_new(struct serve *v)
@@ -205,13 +211,14 @@ static int run(struct serve *v, const struct config *config)
          * disk. */
         http_server_unlink(v->server.app.http);
         (void)fflush(NULL);
-        _exit(SERVER_FINE);
+        _exit(v->server.lost ? SERVER_FAILED : SERVER_FINE);
     }
+    status = v->server.lost ? SERVER_FAILED : SERVER_FINE;
     log_note(v->server.app.log, LOG_INFO, "serve.stop");
     timers_free(v);
     server_unboot(&v->server);
     reload_free(&v->reload);
-    return SERVER_FINE;
+    return (int)status;
 }
 
 /* What is freed of a body, or of a large answer, goes back to the machine at once: the library

@@ -52,7 +52,7 @@ struct page_store_ops {
     err (*note_get)(struct page_store *s, uint32_t domain, enum page_note note, char *out,
                     size_t *n);
     err (*upkeep)(struct page_store *s, bool *more, store_time *next);
-    bool (*ready)(struct page_store *s); /* NULL: always */
+    bool (*ready)(struct page_store *s, struct err_note *note); /* NULL: always */
     void (*stats)(struct page_store *s, struct pages_stats *out);
     err (*check)(struct page_store *s, void (*found)(void *ctx, const char *what), void *ctx);
     void (*listen)(struct page_store *s, const struct page_listener *l);
@@ -159,10 +159,11 @@ MUST_CHECK static inline err page_store_upkeep(struct page_store *s, bool *more,
 {
     return s->ops->upkeep(s, more, next);
 }
-/* Do requests have a chance just now? Thread: any. */
-static inline bool page_store_ready(struct page_store *s)
+/* Do requests have a chance just now? The note says why not, in words for any client. Thread: any.
+ */
+static inline bool page_store_ready(struct page_store *s, struct err_note *note)
 {
-    return s->ops->ready == NULL || s->ops->ready(s);
+    return s->ops->ready == NULL || s->ops->ready(s, note);
 }
 static inline void page_store_stats(struct page_store *s, struct pages_stats *out)
 {

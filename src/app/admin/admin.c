@@ -6,6 +6,7 @@
 #include "app/admin/spec.h"
 #include "app/answer.h"
 #include "app/change/rules_figures.h"
+#include "app/config.h"
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/pooled.h"
@@ -56,10 +57,11 @@ static void get_ready(struct http_exchange *x, void *app)
     const struct app *a = app;
     if (!app_may_wait(x))
         return;
-    if (page_store_ready(a->page.store))
+    struct err_note note = { .text = "" };
+    if (page_store_ready(a->page.store, &note))
         answer_json(x, 200, STR("{\"status\":\"ready\"}"), "no-store");
     else
-        app_fail(x, ERR_UNAVAILABLE, NULL);
+        app_fail(x, ERR_UNAVAILABLE, &note);
 }
 
 struct scrape {
@@ -127,6 +129,13 @@ static void post_stats(struct http_exchange *x, void *app)
 
 /* ---- check ---- */
 
+/* What these two say nothing of, as a member: what lies in a cluster. */
+static const char *not_covered(const struct app *a)
+{
+    return a->config->pages == PAGES_CASSANDRA ? ",\"not_covered\":[\"pages\",\"values\",\"keys\"]"
+                                               : "";
+}
+
 struct check {
     struct pooled pooled;
     struct buf found; /* JSON strings with commas between */
@@ -169,7 +178,7 @@ static void check_answer(struct pooled *p)
     buf_printf(&b, "{\"ok\":%s,\"damages\":%llu,\"found\":[", c->damages == 0 ? "true" : "false",
                (unsigned long long)c->damages);
     buf_put(&b, buf_str(&c->found));
-    buf_put(&b, STR("]}"));
+    buf_printf(&b, "]%s}", not_covered(p->app));
     buf_fini(&c->found);
     if (c->why == ERR_OK || c->why == ERR_CORRUPT) {
         answer_buf(p->x, &b);
@@ -212,11 +221,11 @@ static void backup_answer(struct pooled *p)
     answer_json(p->x, 200,
                 arena_printf(http_arena(p->x),
                              "{\"bytes_copied\":%llu,\"bytes_kept\":%llu,\"segments\":%llu,"
-                             "\"segments_replaced\":%llu}",
+                             "\"segments_replaced\":%llu%s}",
                              (unsigned long long)b->out.bytes_copied,
                              (unsigned long long)b->out.bytes_kept,
                              (unsigned long long)b->out.segments,
-                             (unsigned long long)b->out.segments_replaced),
+                             (unsigned long long)b->out.segments_replaced, not_covered(p->app)),
                 "no-store");
 }
 

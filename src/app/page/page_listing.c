@@ -53,7 +53,7 @@ static void listing_done(struct store_call *c)
     else if (c->why == ERR_GONE)
         answer_gone(l);
     else
-        app_fail(x, c->why, NULL);
+        page_fail(x, l->r.app, c->why, NULL, NULL);
 }
 
 void app_page_get_listing(struct http_exchange *x, void *app)
@@ -86,7 +86,7 @@ static void explain_done(struct store_call *c)
     struct arena *a = http_arena(e->r.x);
     struct buf b;
     if (c->why != ERR_OK) {
-        app_fail(e->r.x, c->why, NULL);
+        page_fail(e->r.x, e->r.app, c->why, NULL, NULL);
         return;
     }
     page_tell_damage(&e->r.app->page, t, e->explain.is.passed);

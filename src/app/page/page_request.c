@@ -190,6 +190,10 @@ bool page_waits(struct http_exchange *x, bool *deferred, enum page_wait what)
 void page_fail(struct http_exchange *x, const struct app *app, err why,
                const struct page_trace *trace, const struct err_note *note)
 {
+    struct err_note told;
+    bool silent = note == NULL || note->text[0] == '\0';
+    if (why == ERR_UNAVAILABLE && silent && !page_store_ready(app->page.store, &told))
+        note = &told;
     if (why != ERR_GONE || trace == NULL) {
         app_fail(x, why, note);
         return;

@@ -85,11 +85,12 @@ static void *thread_run(void *ctx)
     return NULL;
 }
 
-static void schema_told(void *ctx, err why, unsigned version, const struct err_note *note)
+static void schema_told(void *ctx, err why, const struct schema_found *found,
+                        const struct err_note *note)
 {
     (void)ctx;
     the.why = why;
-    the.version = version;
+    the.version = found->version;
     (void)snprintf(the.note, sizeof the.note, "%s", note->text);
     told(&rig.over);
 }

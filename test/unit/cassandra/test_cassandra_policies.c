@@ -424,7 +424,7 @@ static void what_pins_cannot_rest_on_is_refused(void **state)
     struct buf out;
     buf_init(&out, 1000);
     b = bucket("page", DAY);
-    policies_print(&b.policy, &out);
+    policies_print(b.name, &b.policy, &out);
     assert_true(str_eq(buf_str(&out), STR("app_ttl, grace_ttl 1d, historical_ttl 1d, stash_ttl 1d, "
                                           "ledger_ttl 1d")));
     buf_fini(&out);

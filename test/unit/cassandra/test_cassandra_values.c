@@ -390,7 +390,7 @@ static void what_has_ended_goes_and_what_is_stays(void **state)
     assert_int_equal(rows_in("value_chunk", "bytes"), chunks + 6);
     sides_advance(26 * 3600 * NS_PER_S);
     side_upkeep(b);
-    side_upkeep(a); /* both may */
+    side_upkeep(a); /* it was b's turn: nothing is left to do for a day */
     assert_int_equal(rows_in("value", "tid"), rows + 1);
     assert_int_equal(rows_in("value_key", "key"), keys + 1);
     assert_int_equal(rows_in("value_chunk", "bytes"), chunks + 3);
@@ -445,9 +445,33 @@ static void a_dropped_bucket_leaves_nothing(void **state)
     assert_true(rows_in("value_made", "one") < made);
 }
 
+/* A step of a holds the lease; b waits until a has been silent for as long as a lease lasts. */
+static void one_server_sweeps_and_another_takes_over(void **state)
+{
+    (void)state;
+    bool more;
+    store_time next;
+    sides_advance(26 * 3600 * NS_PER_S);
+    assert_int_equal(table_store_upkeep(a->service.store, &more, &next), ERR_OK);
+    assert_true(more);
+    assert_int_equal(table_store_upkeep(b->service.store, &more, &next), ERR_OK);
+    assert_false(more);
+    assert_true(store_time_before(clock_store(&sides.clock), next));
+    assert_int_equal(table_store_upkeep(a->service.store, &more, &next), ERR_OK);
+    sides_advance(2 * VALUES_LEASE_S * NS_PER_S);
+    assert_int_equal(table_store_upkeep(b->service.store, &more, &next), ERR_OK);
+    assert_true(more);
+    assert_int_equal(table_store_upkeep(a->service.store, &more, &next), ERR_OK);
+    assert_false(more);
+    side_upkeep(b);
+    sides_advance(26 * 3600 * NS_PER_S);
+    side_upkeep(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_server_sweeps_and_another_takes_over),
         cmocka_unit_test(a_bucket_that_is_dropped_is_gone_on_all_servers),
         cmocka_unit_test(other_options_need_a_higher_version),
         cmocka_unit_test(a_configured_bucket_is_made_by_the_first_put),
