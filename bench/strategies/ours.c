@@ -162,10 +162,11 @@ struct making {
     char note[ERR_NOTE_BYTES];
 };
 
-static void schema_told(void *ctx, err why, unsigned version, const struct err_note *note)
+static void schema_told(void *ctx, err why, const struct schema_found *found,
+                        const struct err_note *note)
 {
     struct making *m = ctx;
-    (void)version;
+    (void)found;
     m->why = why;
     (void)snprintf(m->note, sizeof m->note, "%s", note->text);
     waiter_tell(&m->waiter);

@@ -27,6 +27,8 @@ struct cassandra_pages *cassandra_pages_new(const struct cassandra_pages_opts *o
     INVARIANT(p != NULL);
     p->magic = CASSANDRA_PAGES_MAGIC;
     p->opts = *o;
+    p->blame.log = o->log;
+    p->blame.clock = o->clock;
     INVARIANT(pthread_mutex_init(&p->lock, NULL) == 0);
     for (unsigned i = 0; i < o->buckets_count; i++) {
         p->buckets[i].pages = p;
@@ -173,26 +175,11 @@ static void work_note(struct work *w, const struct err_note *note)
         *w->note = *note;
 }
 
-static void pages_log(struct cassandra_pages *p, err why, const struct err_note *note, str title)
-{
-    int64_t now_ns = clock_mono(p->opts.clock).ns, told_ns = atomic_load(&p->told_ns);
-    if (p->opts.log == NULL || (told_ns != 0 && now_ns - told_ns < NS_PER_S) ||
-        !atomic_compare_exchange_strong(&p->told_ns, &told_ns, now_ns))
-        return;
-    log_event(p->opts.log, LOG_WARN, "cluster.failed", LOG_CSTR("why", err_name(why)),
-              LOG_CSTR("what", note->text), LOG_STR("title", title));
-}
-
 err pages_blame(struct cassandra_pages *p, const struct store_call *call,
                 const struct err_note *note, str title)
 {
-    err why = call->why;
-    bool ours = why == ERR_LIMIT || why == ERR_CORRUPT || why == ERR_SHUTDOWN || why == ERR_GONE ||
-                why == ERR_NOT_FOUND || (why == ERR_TIMEOUT && store_call_canceled(call));
-    if (why == ERR_OK || ours)
-        return why;
-    pages_log(p, why, note, title);
-    return ERR_UNAVAILABLE;
+    bool due = blame_is_due(call->why, call);
+    return due ? blame_cluster(&p->blame, call->why, note, false, title, NULL) : call->why;
 }
 
 void work_tell_lost(struct work *w)
@@ -200,22 +187,17 @@ void work_tell_lost(struct work *w)
     struct err_note note;
     err_note_set(&note, "no quorum has the bytes of a render that was never acknowledged: it is "
                         "passed over until it is put again");
-    pages_log(w->pages, ERR_NOT_FOUND, &note, w->key.title);
+    blame_log(&w->pages->blame, ERR_NOT_FOUND, &note, w->key.title);
 }
 
 err work_blame(struct work *w, err why, bool unknown, const struct err_note *note)
 {
     struct err_note told;
-    bool ours = why == ERR_LIMIT || why == ERR_CORRUPT || why == ERR_SHUTDOWN || why == ERR_GONE ||
-                (why == ERR_TIMEOUT && store_call_canceled(w->call));
-    if (why == ERR_OK || (ours && !unknown))
+    if (why == ERR_OK || !(unknown || blame_is_due(why, w->call)))
         return why;
-    pages_log(w->pages, why, note, w->key.title);
-    err_note_set(&told, unknown ? "The cluster did not say in time whether it was written: it may "
-                                  "have been, or may be yet."
-                                : "The cluster that keeps the pages does not answer.");
+    why = blame_cluster(&w->pages->blame, why, note, unknown, w->key.title, &told);
     work_note(w, &told);
-    return ERR_UNAVAILABLE;
+    return why;
 }
 
 /* ---- deriving ---- */

@@ -2,6 +2,7 @@
 #ifndef CASSANDRA_PAGES_IMPL_H
 #define CASSANDRA_PAGES_IMPL_H
 
+#include "cassandra/blame.h"
 #include "cassandra/pages.h"
 #include "cassandra/words.h"
 #include "codec/frame.h"
@@ -39,7 +40,7 @@ struct cassandra_pages {
     const struct catalog_watch *watch; /* of policies; NULL: those of the options are all */
     atomic_bool plans_refused;
     struct page_listener listener; /* changed NULL: none */
-    _Atomic int64_t told_ns;       /* mono: when a failure was logged last */
+    struct blame blame;
     _Atomic uint64_t puts, duplicates, purged, extended;
     pthread_mutex_t lock; /* of what is below */
     store_time last;      /* the greatest time of a fact of ours */

@@ -390,6 +390,6 @@ bool cassandra_store_tell(struct cassandra_store *s, struct err_note *note)
     else if (atomic_load(&s->state) == STORE_OPENING)
         err_note_set(note, STORE_CLOSED_TEXT);
     else
-        err_note_set(note, STORE_AWAY_TEXT);
+        err_note_set(note, BLAME_AWAY_TEXT);
     return false;
 }

@@ -2,6 +2,7 @@
 #ifndef CASSANDRA_STORE_IMPL_H
 #define CASSANDRA_STORE_IMPL_H
 
+#include "cassandra/blame.h"
 #include "cassandra/catalog.h"
 #include "cassandra/pages.h"
 #include "cassandra/schema.h"
@@ -16,7 +17,6 @@ enum store_fault { STORE_WHOLE, STORE_LACKS, STORE_STRANGE }; /* store_watch.c *
 enum { STORE_WAIT_MS = 10000 };
 #define STORE_CLOSED_TEXT                                                                          \
     "the store of pages is not open yet: the server waits for its cluster; its log says why"
-#define STORE_AWAY_TEXT "The cluster that keeps the pages does not answer."
 
 struct cassandra_store {
     uint32_t magic;

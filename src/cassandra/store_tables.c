@@ -104,6 +104,7 @@ struct values *cassandra_store_values(struct cassandra_store *c, struct err_note
                                    .catalog = c->catalog,
                                    .loop = c->opts.loop,
                                    .clock = c->opts.clock,
+                                   .log = c->opts.log,
                                    .keyspace = c->opts.keyspace,
                                    .dc = c->opts.dc,
                                    .period_ns = c->opts.sweep_period_ns,

@@ -180,6 +180,8 @@ struct values *values_new(const struct values_opts *o, struct err_note *note)
     v->magic = VALUES_MAGIC;
     v->store.ops = &values_ops;
     v->opts = *o;
+    v->blame.log = o->log;
+    v->blame.clock = o->clock;
     INVARIANT(pthread_mutex_init(&v->lock, NULL) == 0);
     for (unsigned i = 0; i < VALUES_STATEMENTS; i++)
         if (!statement_add(v, i, note)) {
@@ -243,6 +245,15 @@ mono values_deadline(const struct values *v, const struct store_call *call)
 {
     return call->deadline.ns != 0 ? call->deadline
                                   : mono_add_ms(clock_mono(v->opts.clock), VALUES_WAIT_MS);
+}
+
+err values_blame(struct values *v, const struct store_call *call, err why, bool unknown, str of,
+                 struct err_note *note)
+{
+    struct err_note cause = *note;
+    if (why == ERR_OK || !(unknown || blame_is_due(why, call)))
+        return why;
+    return blame_cluster(&v->blame, why, &cause, unknown, of, note);
 }
 
 struct cql_values *values_ask_add(struct values_ask *a, enum values_statement s, size_t bytes)

@@ -48,6 +48,7 @@ struct values_opts {
     struct catalog *catalog;
     struct loop *loop; /* the client's */
     struct clock *clock;
+    struct log *log;      /* NULL: silent */
     const char *keyspace; /* as of titles_new */
     const char *dc;       /* of this server: where leases are of; NULL: "" */
     int64_t period_ns;    /* of a sweep by all servers; 0: VALUES_SWEEP_PERIOD_S */

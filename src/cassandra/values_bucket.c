@@ -143,9 +143,9 @@ static err find_take(struct values_find *f)
 static void find_loaded(struct store_call *c)
 {
     struct values_find *f = CONTAINER_OF(c, struct values_find, load.call);
-    err e = c->why;
     f->rows = f->load.rows;
     f->note = f->load.note;
+    err e = values_blame(f->values, &f->call, c->why, false, f->table, &f->note);
     if (e == ERR_OK)
         e = find_take(f);
     if (e == ERR_OK && !f->named)
@@ -277,6 +277,12 @@ static void change_wait(void *ctx)
 
 static void change_find(struct change *c);
 
+static err change_blame(struct change *c, err why, bool unknown)
+{
+    struct table_schema_change *out = c->change;
+    return values_blame(c->values, &out->call, why, unknown, out->table, &out->note);
+}
+
 static void change_decided(struct store_call *call)
 {
     struct change *c = CONTAINER_OF(call, struct change, decide.call);
@@ -287,7 +293,8 @@ static void change_decided(struct store_call *call)
     }
     if (call->why != ERR_OK) {
         c->change->note = c->decide.note;
-        change_end(c, call->why);
+        change_end(c, call->why == ERR_CONFLICT ? ERR_CONFLICT
+                                                : change_blame(c, call->why, c->decide.unknown));
         return;
     }
     c->change->created = !c->was_there;
@@ -315,9 +322,8 @@ static void change_decide(struct change *c)
 static void made_done(struct cql_request *q)
 {
     struct change *c = CONTAINER_OF(q, struct change, ask.request);
-    err e = q->out.why;
-    if (e != ERR_OK)
-        c->change->note = q->out.note;
+    c->change->note = q->out.note;
+    err e = change_blame(c, q->out.why, false);
     cql_outcome_fini(&q->out);
     values_ask_clear(&c->ask);
     if (e == ERR_OK)

@@ -2,6 +2,7 @@
 #ifndef CASSANDRA_VALUES_IMPL_H
 #define CASSANDRA_VALUES_IMPL_H
 
+#include "cassandra/blame.h"
 #include "cassandra/values.h"
 #include "cassandra/values_keep.h"
 #include "cql/cql.h"
@@ -55,6 +56,7 @@ struct values {
     uint32_t magic;
     struct table_store store;
     struct values_opts opts;
+    struct blame blame;
     char *texts[VALUES_STATEMENTS];
     const struct cql_statement *statements[VALUES_STATEMENTS];
     atomic_uint ids; /* given */
@@ -99,6 +101,11 @@ void values_ask_clear(struct values_ask *a);
 /* Sets the request: at LOCAL_QUORUM, without a timestamp. To be started by cql_start. */
 void values_ask_set(struct values_ask *a, struct home *home, mono deadline,
                     void (*done)(struct cql_request *q));
+
+/* What a failure of the cluster is to the caller; note: the cause, and then what he is told
+ * (blame.h). unknown: of a write that may have happened, or may happen yet. */
+err values_blame(struct values *v, const struct store_call *call, err why, bool unknown, str of,
+                 struct err_note *note);
 
 /* ---- values_bucket.c: what a bucket is ---- */
 

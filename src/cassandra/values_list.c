@@ -92,6 +92,15 @@ static void exchange_set(struct exchange *x, void (*done)(struct cql_request *q)
     x->request.params.now_s = CQL_NO_NOW;
 }
 
+/* What its answer is worth. */
+static void exchange_take(struct exchange *x)
+{
+    const struct listing *l = x->list;
+    x->note = x->request.out.note;
+    x->why = values_blame(l->values, &l->rows->call, x->request.out.why, false, l->rows->get.table,
+                          &x->note);
+}
+
 /* All that were started, whichever ends last: goes on there. */
 static void exchange_over(struct exchange *x, void (*then)(struct listing *l, err why))
 {
@@ -163,8 +172,7 @@ static void probe_done(struct cql_request *q)
     struct cql_rows rows = q->out.rows;
     struct cql_cell cells[VALUES_META_COLUMNS];
     store_time now = clock_store(x->list->values->opts.clock);
-    x->why = q->out.why;
-    x->note = q->out.note;
+    exchange_take(x);
     while (x->why == ERR_OK && !x->alive && cql_rows_next(&rows, cells)) {
         struct values_got got;
         x->why = values_row_get(cells, false, &got);
@@ -279,8 +287,7 @@ static err keys_take(struct exchange *x, struct cql_rows rows, unsigned max)
 static void shard_done(struct cql_request *q)
 {
     struct exchange *x = CONTAINER_OF(q, struct exchange, request);
-    x->why = q->out.why;
-    x->note = q->out.note;
+    exchange_take(x);
     if (x->why == ERR_OK)
         x->why = keys_take(x, q->out.rows, x->list->per_shard);
     cql_outcome_fini(&q->out);

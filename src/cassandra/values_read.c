@@ -156,10 +156,9 @@ static void get_done(struct cql_request *q)
     struct get *g = CONTAINER_OF(q, struct get, ask.request);
     struct cql_rows rows = q->out.rows;
     struct cql_cell cells[VALUES_FULL_COLUMNS];
-    err e = q->out.why;
     bool over = false;
-    if (e != ERR_OK)
-        g->rows->note = q->out.note;
+    g->rows->note = q->out.note;
+    err e = values_blame(g->values, &g->rows->call, q->out.why, false, g->key.key, &g->rows->note);
     while (e == ERR_OK && !over && cql_rows_next(&rows, cells))
         e = row_take(g, cells, &over);
     if (e == ERR_OK && rows.rest.failed)

@@ -145,9 +145,8 @@ static void body_done(struct cql_request *q)
     struct values_body *b = CONTAINER_OF(q, struct values_body, ask.request);
     bool one = q->params.consistency == CQL_LOCAL_ONE;
     err e = q->out.why;
-    if (e != ERR_OK)
-        b->note = q->out.note;
-    else
+    b->note = q->out.note;
+    if (e == ERR_OK)
         e = chunks_take(b);
     bool more = values_ask_more(&b->ask, b->arena, &e);
     cql_outcome_fini(&q->out);
@@ -172,7 +171,7 @@ static void body_done(struct cql_request *q)
         return;
     }
     values_ask_clear(&b->ask);
-    b->call.why = e;
+    b->call.why = values_blame(b->values, &b->call, e, false, b->key.key, &b->note);
     b->call.done(&b->call);
 }
 

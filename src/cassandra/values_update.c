@@ -34,16 +34,29 @@ void values_update_fail(struct values_update *u, err why, const struct err_note 
     values_update_end(u, why);
 }
 
+void values_update_lost(struct values_update *u, err why, const struct err_note *note)
+{
+    u->update->note = *note;
+    values_update_end(u, values_blame(u->values, &u->update->call, why, u->lost, u->key.key,
+                                      &u->update->note));
+}
+
 static void update_load(struct values_update *u, bool serial);
 
 void values_update_again(struct values_update *u, bool serial)
 {
-    if (++u->tries == VALUES_TRIES_MAX) {
-        err_note_set(&u->update->note, "others write the same key without end");
-        values_update_end(u, ERR_UNAVAILABLE);
-    } else if (clock_mono(u->values->opts.clock).ns >= u->deadline.ns) {
-        err_note_set(&u->update->note, "the time was over before it could be written");
-        values_update_end(u, ERR_TIMEOUT);
+    bool last = ++u->tries == VALUES_TRIES_MAX;
+    bool over = clock_mono(u->values->opts.clock).ns >= u->deadline.ns;
+    struct err_note note;
+    if (u->lost && (last || over)) {
+        err_note_set(&note, "no answer to %u conditional writes of a value", u->tries);
+        values_update_lost(u, ERR_TIMEOUT, &note);
+    } else if (last) {
+        err_note_set(&note, "others write the same key without end");
+        values_update_fail(u, ERR_UNAVAILABLE, &note);
+    } else if (over) {
+        err_note_set(&note, "the time was over before it could be written");
+        values_update_fail(u, ERR_TIMEOUT, &note);
     } else {
         update_load(u, serial);
     }
@@ -164,6 +177,7 @@ static bool tried_before(struct values_update *u)
     bool was_empty = u->wanted.n == VALUES_MARK_BYTES;
     if (!u->serial || u->wanted.n == 0)
         return false;
+    u->lost = false;
     if (version_has(u, u->wanted.bytes)) {
         values_update_wrote(u);
         return true;
@@ -216,7 +230,7 @@ static void load_done(struct cql_request *q)
         return;
     }
     if (e != ERR_OK) {
-        values_update_fail(u, e, &note);
+        values_update_lost(u, e, &note);
         return;
     }
     bool dead = more && wants_first(u) && !values_update_any(u);

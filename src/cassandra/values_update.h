@@ -22,6 +22,7 @@ struct values_update {
     unsigned tries;
     struct loop_timer *timer; /* of a pause */
     bool serial;              /* this try reads so */
+    bool lost;                /* the answer to the last try: it may have happened */
     /* what the write names */
     bool has_rev, has_tid;
     struct values_row target; /* rev and tid */
@@ -48,6 +49,8 @@ struct values_update {
 /* values_update.c */
 void values_update_end(struct values_update *u, err why);
 void values_update_fail(struct values_update *u, err why, const struct err_note *note);
+/* By the cluster (values_blame). */
+void values_update_lost(struct values_update *u, err why, const struct err_note *note);
 /* Loads, judges and decides anew, while there is time. serial: what was tried may have happened. */
 void values_update_again(struct values_update *u, bool serial);
 bool values_update_alive(const struct values_update *u, const struct values_row *r);

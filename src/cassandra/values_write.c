@@ -241,7 +241,7 @@ static void before_done(struct cql_request *q)
     if (e == ERR_OK)
         values_update_decide(u);
     else
-        values_update_fail(u, e, &note);
+        values_update_lost(u, e, &note);
 }
 
 /* Plain writes, of what nobody sees before the decision. */
@@ -300,16 +300,16 @@ static void decide_done(struct cql_request *q)
 {
     struct values_update *u = CONTAINER_OF(q, struct values_update, ask.request);
     err e = q->out.why;
-    bool unknown = q->out.unknown;
+    u->lost = q->out.unknown;
     struct err_note note = q->out.note;
     bool applied = e == ERR_OK && values_applied(&q->out, &e);
     cql_outcome_fini(&q->out);
     if (applied)
         values_update_wrote(u);
-    else if (e == ERR_OK || unknown)
+    else if (e == ERR_OK || u->lost)
         values_update_again(u, true);
     else
-        values_update_fail(u, e, &note);
+        values_update_lost(u, e, &note);
 }
 
 /* A row that is alive keeps its key in the listing: the upkeep takes a key out when its rows are

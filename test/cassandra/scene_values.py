@@ -5,13 +5,14 @@ import concurrent.futures
 import importlib
 import itertools
 
-from rig import check, eq, main, scene
+from rig import check, eq, main, scene, wait_until
 
 import harness
 from harness import Server
 import shared_store
 from page_help import START
-from served import DOMAIN, applied, options, serve
+from proxy import Proxy
+from served import DOMAIN, applied, options, policy, serve
 
 KV = f'/{DOMAIN}/v1/key_value'
 KRV = f'/{DOMAIN}/v1/key_rev_value'
@@ -87,6 +88,62 @@ def of_servers_that_create_a_value_one_does(binary):
                 said = [one.result().status for one in asked]
             eq(sorted(said), [201, 412, 412, 412], rev)
             check(b.request('GET', f'{KRV}/b/k/{rev}').body == b'%d' % said.index(201), rev)
+
+
+# (what fails, the request of a client, whether it may be written)
+FAILURES = (
+    ('FROM .*value_key ', ('GET', KV + '/b/'), False),
+    (r'SELECT .*\.value ', ('GET', KV + '/b/k'), False),
+    (r'SELECT .*\.value ', ('PUT', KV + '/b/k'), False),
+    (r'SELECT .*\.value ', ('DELETE', KV + '/b/k'), False),
+    (r'UPDATE .*\.value .* IF ', ('PUT', KV + '/b/k'), True),
+    (r'FROM .*\.decide ', ('PUT', KV + '/c'), False),
+    (r'UPDATE .*\.decide .* IF ', ('PUT', KV + '/c'), True),
+)
+
+
+def fault(proxy, text, cuts, unknown):
+    """Whatever asks this of the node is cut off, or is answered with an error."""
+    if cuts:
+        return proxy.cut_at(text=text, times=None, reset=True, answer=False,
+                            opcode=('EXECUTE', 'BATCH', 'QUERY'))
+    return proxy.error('WRITE_TIMEOUT' if unknown else 'READ_FAILURE', text=text, times=None)
+
+
+def fails(server, asked, what, rule, unknown):
+    """Until a request has reached the fault: those before find no node connected."""
+    method, path = asked
+    sent = b'2' if method == 'PUT' and path.endswith('k') else None
+
+    def reached():
+        before = rule.hits
+        status, headers, body = server.json(method, path, body=sent)
+        eq(status, 503, f'{what}: {body}')
+        check('127.0.0.1' not in str(body), f'{what}: {body}')
+        check('retry-after' in headers, f'{what}: {headers}')
+        return rule.hits > before and ('may' in body['detail']) == unknown
+    wait_until(reached, what)
+
+
+@scene
+def what_the_cluster_fails_is_503_and_names_no_node(binary):
+    cluster = applied(binary, 'values_failed')
+    with Proxy(cluster.address(1), cluster.port) as proxy:
+        points = f'{proxy.host}:{proxy.port}'
+        said = policy(binary, cluster, 'values_failed', 'apply')
+        eq(said.returncode, 0, said.stderr)
+        with Server(binary, '--domain', DOMAIN,
+                    *options(cluster, 'values_failed', 'value.listing=true', 'write_timeout=3s',
+                             points=points)) as server:
+            eq(server.request('PUT', KV + '/b').status, 201)
+            eq(server.request('PUT', KV + '/b/k', body=b'1').status, 201)
+            for text, (method, path), unknown in FAILURES:
+                for cuts in (True, False):
+                    fails(server, (method, path), f'{method} {path}: {text} {cuts}',
+                          fault(proxy, text, cuts, unknown), unknown)
+                    proxy.clear()
+                    wait_until(lambda: server.request('GET', KV + '/b/k').status == 200, 'well')
+
 
 
 main()
