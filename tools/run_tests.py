@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""All tests in all builds, counted. Started by script/test; the steps and their names are STEPS below. `a+b` runs two steps beside
-each other.
+"""All tests in all builds, counted. Started by script/test; the steps and their names are STEPS below.
 
 Every step builds in build-test/STEP (or TEST_BUILDS/STEP). The trees of later steps are built while the tests of a step run: tests
 wait for most of their time, and the compilers take only what they leave. A cmocka program counts by its tests, any other program as one, a build that
@@ -428,7 +427,7 @@ def step_faults(counts, _ahead):
 
 
 def run_cassandra(step, counts, *patterns, share=None):
-    """Files of test/cassandra, one after another. share: the folder of a node that is up, for all that need no other; the rest
+    """The files of test/cassandra of these names, one after another. share: the folder of a node that is up, for all that need no other; the rest
     start and end nodes of their own."""
     programs = ['palimpsest', 'example/cql', 'test/cassandra/client', 'bench/cql_strategies',
                 *(f'test/unit/cassandra/{path.stem}' for path in sorted((ROOT / 'test/unit/cassandra').glob('test_*.c')))]
@@ -450,11 +449,20 @@ def end_nodes(number, _frame):
     os.kill(os.getpid(), number)
 
 
-def step_cassandra(counts, _ahead):
-    """A real Cassandra of one node."""
+def run_node(step, counts, *patterns):
     with Cluster() as cluster:
         NODES.append(cluster)
-        run_cassandra('cassandra', counts, 'test_*.py', 'scene_*.py', share=cluster.folder)
+        run_cassandra(step, counts, *patterns, share=cluster.folder)
+
+
+def step_node(counts, _ahead):
+    """A real Cassandra of one node: what servers keep there, and that they are one store."""
+    run_node('node', counts, *(f'scene_{name}.py' for name in ('cql', 'pages', 'pages_served', 'server', 'values')))
+
+
+def step_cassandra(counts, _ahead):
+    """All that one node is enough for."""
+    run_node('cassandra', counts, 'test_*.py', 'scene_*.py')
 
 
 def step_cassandra_long(counts, _ahead):
@@ -491,15 +499,14 @@ def step_model(counts, _ahead):
 STEPS = {
     'gcc': step_gcc, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene, 'wiki': step_wiki,
     'fuzz': step_fuzz, 'lag': step_lag, 'faults': step_faults, 'fresh': step_fresh, 'quick': step_quick,
-    'cassandra': step_cassandra, 'cassandra-long': step_cassandra_long,
+    'node': step_node, 'cassandra': step_cassandra, 'cassandra-long': step_cassandra_long,
 }
-ALONE = ('lag', 'faults', 'fresh', 'quick', 'cassandra', 'cassandra-long')    # run by name only: lag and faults wait for most of their time, fresh wants root and takes what others do, the others do more than quick
+ALONE = ('lag', 'faults', 'fresh', 'quick', 'node', 'cassandra', 'cassandra-long')    # run by name only: lag and faults wait for most of their time, fresh wants root and takes what others do, the others do more than quick
 
 
 def main():
     wanted = sys.argv[1:] or [name for name in STEPS if name not in ALONE]
-    wanted = [group.split('+') for group in wanted]
-    for name in (name for group in wanted for name in group):
+    for name in wanted:
         if name not in STEPS:
             print(f'no step {name}; there are: {" ".join(STEPS)}', file=sys.stderr)
             return 2
@@ -512,9 +519,10 @@ def main():
         say(f'another run is at work in {BUILDS}; waiting for it')
         fcntl.flock(lock, fcntl.LOCK_EX)
     counts = Counts()
-    ahead = Ahead(dict.fromkeys(tree for group in wanted for name in group for tree in TREES_OF.get(name, ())))
+    ahead = Ahead(dict.fromkeys(tree for name in wanted for tree in TREES_OF.get(name, ())))
     try:
-        run_steps(wanted, counts, ahead)
+        for name in wanted:
+            counts.join(run_step(name, ahead))
     finally:
         ahead.end()
     counts.repeat()
@@ -532,14 +540,6 @@ def run_step(name, ahead):
         counts.add(0, 1)
     say(f'   {name}: {counts.passed} passed, {counts.failed} failed, {time.monotonic() - began:.0f} s')
     return counts
-
-
-def run_steps(wanted, counts, ahead):
-    """One group after another, the steps of a group beside each other."""
-    for group in wanted:
-        with concurrent.futures.ThreadPoolExecutor(len(group)) as pool:
-            for own in pool.map(run_step, group, [ahead] * len(group)):
-                counts.join(own)
 
 
 if __name__ == '__main__':

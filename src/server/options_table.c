@@ -281,7 +281,7 @@ const struct option option_rows[] = {
       .prose = "How long a key is good for that the cluster was last asked for; so long another "
                "server may still let in who has just lost it",
       AT(cassandra.auth_ttl_ms) },
-    { "store.sweep_period", NULL, OPTION_NS, MINUTE, 30 * DAY, .initial = "24h",
+    { "store.sweep_period", NULL, OPTION_NS, 10 * SECOND, 30 * DAY, .initial = "24h",
       .prose = "In how long the upkeep of all servers looks at each title and each value once",
       AT(cassandra.sweep_period_ns) },
     { "store.sweep_titles_per_s", NULL, OPTION_COUNT, 1, 100000, .initial = "100",

@@ -14,6 +14,14 @@ def ready(server):
     return status, said
 
 
+def unready(server, cause):
+    """Until it says so. Before, the cluster may just fail to answer."""
+    def told():
+        status, said = ready(server)
+        return status == 503 and said['type'].endswith(f'/{cause}')
+    wait_until(told, cause)
+
+
 def refused(server, cause):
     """Every kind of request is 503 and says why."""
     for method, path, body in (('GET', f'{PAGE}/html/T', None), ('PUT', f'{PAGE}/html/T/9', b'x'),
@@ -29,7 +37,7 @@ def a_dropped_table_is_named_and_made_again_on_demand(binary):
     with serve(binary, cluster, 'dropped') as a:
         eq(a.request('PUT', f'{PAGE}/html/T/1', body=b'1').status, 201)
         cluster.execute('DROP TABLE dropped.body')
-        wait_until(lambda: ready(a)[0] == 503, 'it is not ready')
+        unready(a, 'schema_missing')
         status, said = ready(a)
         check('body' in said['detail'] and 'store schema' in said['detail'], said)
         eq(status, 503)
@@ -61,7 +69,7 @@ def a_dropped_column_is_named_and_made_again(binary):
     cluster = applied(binary, 'onecolumn')
     with serve(binary, cluster, 'onecolumn') as a:
         cluster.execute('ALTER TABLE onecolumn.note DROP bytes')
-        wait_until(lambda: ready(a)[0] == 503, 'it is not ready')
+        unready(a, 'schema_missing')
         check('note.bytes' in ready(a)[1]['detail'], ready(a))
         eq(schema(binary, cluster, 'onecolumn').returncode, 6)
         eq(schema(binary, cluster, 'onecolumn', '--make-missing').returncode, 0)
@@ -75,7 +83,7 @@ def a_keyspace_that_was_made_again_ends_the_server(binary):
     with serve(binary, cluster, 'remade') as a:
         eq(a.request('PUT', f'{PAGE}/html/T/1', body=b'1').status, 201)
         cluster.execute('DROP KEYSPACE remade')
-        wait_until(lambda: ready(a)[0] == 503, 'it is not ready')
+        unready(a, 'schema_missing')
         refused(a, 'schema_missing')
         eq(schema(binary, cluster, 'remade').returncode, 0)
         eq(a.wait_exit(), 1)

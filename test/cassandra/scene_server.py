@@ -205,7 +205,7 @@ def without_the_node_it_is_503_until_the_node_is_back(binary):
 @scene
 def upkeep_that_fails_is_told_once_a_minute(binary):
     cluster = applied(binary, 'quiet')
-    with serve(binary, cluster, 'quiet') as a:
+    with serve(binary, cluster, 'quiet', 'store.sweep_period=10s') as a:
         def failures():
             text = a.request('GET', '/metrics').body.decode()
             return sum(int(line.split()[1]) for line in text.splitlines()
