@@ -20,7 +20,8 @@ store_time dues_next(const struct title_facts *in, const struct title_memory *m,
         if (f->what == FACT_PUT && f->contents_count > 0)
             dead += title_get(&m->title, f->name, &row) != ERR_OK;
     }
-    return dead > spared ? store_time_min(next, m->title.now) : next;
+    bool crowds = m->traces_count > TITLES_TRACES_MAX + TITLES_TRACES_SPARED;
+    return dead > spared || crowds ? store_time_min(next, m->title.now) : next;
 }
 
 /* ---- filing ---- */

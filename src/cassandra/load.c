@@ -1,5 +1,6 @@
 /* load.c - the facts of a title: pages of rows, each decoded into the arena. A row that cannot be
- * read ends the load: what a title is cannot be said without all of its facts. */
+ * read ends the load: what a title is cannot be said without all of its facts. Facts that are no
+ * put come first, and then puts from the greatest name down: so the newest put is soon there. */
 #include "cassandra/titles_impl.h"
 
 #include <string.h>
@@ -95,6 +96,11 @@ static bool page_next(struct load *l, err *e)
     return true;
 }
 
+static bool newest_is_there(const struct titles_load *l)
+{
+    return l->latest && l->facts_count > 0 && l->facts[l->facts_count - 1].what == FACT_PUT;
+}
+
 static void load_done(struct cql_request *q)
 {
     struct load *l = CONTAINER_OF(q, struct load, request);
@@ -105,6 +111,8 @@ static void load_done(struct cql_request *q)
         e = rows_take(l);
     bool more = e == ERR_OK && page_next(l, &e);
     cql_outcome_fini(&q->out);
+    l->load->more = e == ERR_OK && more && newest_is_there(l->load);
+    more = more && !l->load->more;
     if (e == ERR_OK && more && store_call_canceled(&l->load->call))
         e = ERR_TIMEOUT;
     if (e == ERR_OK && more)
@@ -122,12 +130,13 @@ enum store_start titles_load(struct titles *t, struct titles_load *out)
     *l = (struct load){ .titles = t, .load = out };
     out->facts = NULL;
     out->facts_count = 0;
+    out->more = false;
     cql_values_init(&l->values, TITLES_KEY_BYTES_MAX);
     titles_put_key(&l->values, &out->key);
     l->part = (struct cql_part){ .statement = t->statements[TITLES_FACTS], .values = &l->values };
     l->request = titles_request(t, &out->call, load_done);
     l->request.parts = &l->part;
-    l->request.params.page_rows = TITLES_PAGE_ROWS;
+    l->request.params.page_rows = out->latest ? TITLES_LATEST_ROWS : TITLES_PAGE_ROWS;
     l->request.speculative = true;
     cql_start(t->client, &l->request);
     return STORE_LATER;

@@ -249,6 +249,25 @@ static void derive_start(struct work *w)
     work_go_on(w);
 }
 
+/* Of a title of many renders, of which not all were read: is the newest put the latest, whatever
+ * the others are? Then it is derived of that one alone. */
+static bool newest_is_enough(struct work *w)
+{
+    struct title_facts acts = w->facts;
+    size_t puts_at = 0;
+    while (w->load.facts[puts_at].what != FACT_PUT)
+        puts_at++;
+    acts.facts_count = puts_at;
+    w->facts.facts_count = puts_at + 1;
+    return title_is_surely_latest(&acts, &w->load.facts[puts_at]);
+}
+
+void work_load_all(struct work *w)
+{
+    w->latest = false;
+    work_load(w, w->load.call.home);
+}
+
 static void work_derive(struct work *w)
 {
     const struct cassandra_pages_opts *o = &w->pages->opts;
@@ -267,6 +286,10 @@ static void work_derive(struct work *w)
                                      .linger_ns = o->max_skew_ns == 0
                                                       ? 0
                                                       : 2 * o->max_skew_ns + o->write_timeout_ns };
+    if (l->more && !newest_is_enough(w)) {
+        work_load_all(w);
+        return;
+    }
     e = work_pass_over(w);
     if (e == ERR_OK)
         derive_start(w);
@@ -300,7 +323,9 @@ void work_load(struct work *w, struct home *home)
                                      .deadline = w->call->deadline };
     struct words_load *words = w->words;
     w->stamp = STORE_TIME_ZERO;
-    w->load = (struct titles_load){ .call = call, .key = w->key, .arena = &w->arena };
+    w->load = (struct titles_load){
+        .call = call, .key = w->key, .arena = &w->arena, .latest = w->latest && w->lost_count == 0
+    };
     w->load.call.done = work_loaded;
     struct titles_newest *newest = w->newest;
     atomic_init(&w->waits, 1u + (words != NULL ? 1 : 0) + (newest != NULL ? 1 : 0));

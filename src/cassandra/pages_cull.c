@@ -161,7 +161,7 @@ static void names_forgotten(struct work *w)
 static void names_forget(struct cull_own *o)
 {
     struct work *w = o->work;
-    err e = title_forget(&w->facts, o->horizon, &w->arena, &o->forget);
+    err e = title_forget(&w->facts, o->horizon, TITLES_TRACES_MAX, &w->arena, &o->forget);
     if (e == ERR_OK)
         e = facts_choose(o);
     if (e != ERR_OK) {

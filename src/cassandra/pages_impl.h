@@ -109,6 +109,7 @@ struct work {
     struct titles_key key;
     struct titles_load load;
     bool heeds;                   /* the title's words are loaded, too */
+    bool latest;                  /* which render is the latest is all that is asked */
     struct words_load *words;     /* with heeds; it may have failed */
     struct titles_newest *newest; /* asked for beside the facts; NULL: nothing is */
     atomic_uint waits;            /* loads under way */
@@ -147,6 +148,7 @@ void work_append(struct work *w, struct fact *facts, unsigned count,
                  const struct titles_bytes *bytes);
 /* Loads and derives again, then loaded; for pages_bytes.c. */
 void work_load(struct work *w, struct home *home);
+void work_load_all(struct work *w);  /* the newest put was not enough */
 void work_tell_lost(struct work *w); /* in the log */
 /* pages_bytes.c. Takes out of w->facts what is passed over. ERR_LIMIT. */
 MUST_CHECK err work_pass_over(struct work *w);

@@ -1,6 +1,8 @@
 /* pages_read.c - reads, explanations and histories: a title is derived and asked; then the bytes
  * are read that the caller chooses, one content behind the other. Those of the latest are asked for
- * beside the facts, where they are likely wanted: the read is one round trip then. */
+ * beside the facts, where they are likely wanted: the read is one round trip then. Which render is
+ * the latest its newest put says most often, so a title of many renders costs as much as one of
+ * few. */
 #include "cassandra/lists_pages.h"
 
 #include <string.h>
@@ -125,6 +127,10 @@ static void read_loaded(struct work *w)
     const struct title_which which = work_which(&q->which);
     err e = title_find(&w->memory.title, &which, &r->row, &q->trace);
     q->found = e == ERR_OK;
+    if (e != ERR_OK && w->load.more) { /* such as bytes that are gone */
+        work_load_all(w);
+        return;
+    }
     if (e != ERR_OK) {
         work_end(w, e);
         return;
@@ -142,6 +148,7 @@ enum store_start cassandra_pages_read(struct cassandra_pages *p, struct page_rea
     w->request = r;
     w->loaded = read_loaded;
     w->heeds = r->heeds;
+    w->latest = r->which.select == SELECT_LATEST;
     if (r->eager && r->which.select == SELECT_LATEST && r->wanted_count > 0) {
         w->newest = arena_calloc(&w->arena, 1, sizeof *w->newest);
         INVARIANT(w->newest != NULL); /* it is the first of its arena */

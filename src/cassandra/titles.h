@@ -35,7 +35,11 @@ enum {
     TITLES_FACTS_MAX = 20000,
     TITLES_FACTS_FULL = 19000,
     TITLES_FACTS_CROWDED = 9000,
+    /* Upkeep leaves so many traces of a title; it comes when there are so many more. */
+    TITLES_TRACES_MAX = 2000,
+    TITLES_TRACES_SPARED = 200,
     TITLES_PAGE_ROWS = 500,  /* facts read at a time */
+    TITLES_LATEST_ROWS = 50, /* and when the newest put is enough */
     TITLES_RANGES_MAX = 64,  /* of one cull */
     TITLES_APPEND_MAX = 64,  /* facts of one append */
     TITLES_DELETE_MAX = 256, /* ranges by contents of one cull, facts of one forget */
@@ -56,16 +60,19 @@ struct titles_key {
     str bucket, domain, title; /* borrowed until done */
 };
 
-/* All facts of a title, in no order. A title that is not there has none. */
+/* All facts of a title: first those that are no put, then puts from the greatest name down, of one
+ * name the earliest first. A title that is not there has none. */
 struct titles_load {
     struct store_call call;
     /* in */
     struct titles_key key;
     struct arena *arena;
     unsigned facts_max; /* more: ERR_LIMIT; 0: TITLES_FACTS_MAX */
+    bool latest;        /* all that are no put, and the newest put, are enough */
     /* out */
     struct fact *facts;
     size_t facts_count;
+    bool more; /* with latest: there are more, all of them puts */
     struct err_note note;
 };
 enum store_start titles_load(struct titles *t, struct titles_load *l);

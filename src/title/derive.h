@@ -112,7 +112,9 @@ bool title_has_puts(const struct title_facts *in);
  *   FORGOTTEN  that another one covers
  * With `any`, first the fact of title_forget_fact is written, for good and so that every reading
  * sees it; then facts are deleted. From then on any of them may be there or not: a deletion that is
- * lost, or done in part, or undone by a copy that was away, changes nothing. */
+ * lost, or done in part, or undone by a copy that was away, changes nothing.
+ *   traces_max  a title keeps so many traces, and the lowest names above that are unknown once
+ *               their FORGOTTEN is there; 0: however many */
 struct title_forgotten {
     const struct fact **facts;
     size_t count;
@@ -125,8 +127,8 @@ struct title_forget {
     const struct fact *first_kept; /* the earliest put that stays; NULL: none does */
     store_time least_said_at;      /* of those that stay */
 };
-MUST_CHECK err title_forget(const struct title_facts *in, store_time horizon, struct arena *a,
-                            struct title_forget *out);
+MUST_CHECK err title_forget(const struct title_facts *in, store_time horizon, size_t traces_max,
+                            struct arena *a, struct title_forget *out);
 /* The same for no more names than up to this one. */
 void title_forget_less(const struct title_facts *in, struct title_forget *f,
                        struct page_name up_to);

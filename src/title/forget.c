@@ -75,11 +75,23 @@ err title_derive_behind(const struct title_facts *in, const struct title_forgott
     return title_derive(&behind, horizon, a, out);
 }
 
-/* Is the render of this name neither stored nor traced? */
-static bool name_is_unknown(const struct title_memory *m, struct page_name name)
+/* The least name whose trace stays, where a title keeps so many. */
+static struct page_name find_least_trace(const struct title_memory *m, size_t traces_max)
+{
+    size_t count = m->traces_count;
+    return traces_max == 0 || count <= traces_max ? page_name_first
+                                                  : m->traces[count - traces_max].trace.name;
+}
+
+/* Is the render of this name neither stored nor traced? Traces below least do not count. */
+static bool name_is_unknown(const struct title_memory *m, struct page_name name,
+                            struct page_name least)
 {
     struct page_name known;
-    return m->title.ops->greatest_known(&m->title, name, name, &known) == ERR_NOT_FOUND;
+    struct page_row row;
+    if (m->title.ops->greatest_known(&m->title, name, name, &known) == ERR_NOT_FOUND)
+        return true;
+    return page_name_cmp(name, least) < 0 && title_get(&m->title, name, &row) != ERR_OK;
 }
 
 /* The earliest put that stays, and when the wiki was asked for those that do. */
@@ -99,14 +111,14 @@ static void find_kept(const struct title_facts *in, struct title_forget *f)
 
 /* The least name that stays. A put of the same name may stay where an earlier one goes. */
 static struct page_name find_least(const struct title_facts *in, const struct title_forget *f,
-                                   const struct title_memory *m)
+                                   const struct title_memory *m, size_t traces_max)
 {
-    struct page_name least = page_name_last;
+    struct page_name least = page_name_last, traced = find_least_trace(m, traces_max);
     for (size_t i = 0; i < in->facts_count; i++) {
         const struct fact *put = &in->facts[i];
         if (put->what == FACT_PUT && page_name_cmp(put->name, least) < 0 &&
             !forgotten_has(&f->before, put) &&
-            (!is_behind(f->horizon, put) || !name_is_unknown(m, put->name)))
+            (!is_behind(f->horizon, put) || !name_is_unknown(m, put->name, traced)))
             least = put->name;
     }
     return least;
@@ -129,8 +141,8 @@ static void find_up_to(const struct title_facts *in, struct title_forget *f, str
     }
 }
 
-err title_forget(const struct title_facts *in, store_time horizon, struct arena *a,
-                 struct title_forget *out)
+err title_forget(const struct title_facts *in, store_time horizon, size_t traces_max,
+                 struct arena *a, struct title_forget *out)
 {
     struct title_memory m;
     *out = (struct title_forget){ .horizon = horizon };
@@ -139,7 +151,7 @@ err title_forget(const struct title_facts *in, store_time horizon, struct arena 
         e = title_derive_behind(in, &out->before, horizon, a, &m);
     if (e != ERR_OK)
         return e;
-    find_up_to(in, out, find_least(in, out, &m));
+    find_up_to(in, out, find_least(in, out, &m, traces_max));
     find_kept(in, out);
     return ERR_OK;
 }

@@ -157,6 +157,33 @@ def a_get_is_one_round_trip(binary):
 
 
 @scene
+def the_latest_of_many_renders_costs_no_more_than_of_few(binary):
+    with counted(binary, 'costs_many', 'hot_ttl=0') as c:
+        path = f'{PAGE}/html/T'
+
+        def answers():
+            """Bytes for one GET. The least of some: upkeep asks meanwhile."""
+            found = []
+            for _ in range(8):
+                before = c.proxy.counts()
+                eq(c.server.request('GET', path).status, 200)
+                found.append(c.proxy.counts().since(before)['bytes']['answers'])
+            return min(found)
+        sizes = {}
+        for rev in range(1, 301):
+            eq(c.server.request('PUT', f'{path}/{rev}', body=b'%d' % rev).status, 201)
+            if rev in (60, 300):
+                sizes[rev] = answers()
+        check(sizes[300] < 1.2 * sizes[60], sizes)
+        # A hidden render below the latest changes nothing; a purge of all does, and then all is read.
+        eq(c.server.request('DELETE', f'{PAGE}/all/T/1').status, 204)
+        check(answers() < 1.2 * sizes[60], 'a purge of another render')
+        eq(c.server.request('DELETE', f'{PAGE}/all/T/300').status, 204)
+        got = c.server.request('GET', path)
+        eq((got.status, got.body), (200, b'299'))
+
+
+@scene
 def a_ready_answer_asks_nothing(binary):
     with counted(binary, 'costs_hot', 'hot_ttl=1s') as c:
         path = f'{PAGE}/html/T'

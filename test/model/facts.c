@@ -176,7 +176,7 @@ err facts_thin(struct facts_log *log, const struct facts_plans *plans, store_tim
     arena_init(&arena, 1u << 26);
     err e = facts_cull(log, &in, horizon, rng);
     if (e == ERR_OK)
-        e = title_forget(&in, horizon, &arena, &forget);
+        e = title_forget(&in, horizon, 0, &arena, &forget);
     if (e == ERR_OK && forget.any && rng_below(rng, 3) == 0 && facts_some_name(log, rng, &less))
         title_forget_less(&in, &forget, less);
     for (unsigned i = 0; i < log->count && e == ERR_OK; i++) {

@@ -233,6 +233,26 @@ static const struct fact *take_acts(const struct facts_log *log, struct fact *ac
     return first;
 }
 
+/* Derived of the newest put and what is no put: is the latest the same as derived of all? */
+static bool is_same_alone(const struct title_memory *m, const struct title_facts *in)
+{
+    const struct title_which w = { .select = SELECT_LATEST };
+    struct page_row row, alone;
+    struct title_memory own;
+    struct arena a;
+    arena_init(&a, 1u << 26);
+    bool same = title_derive(in, m->title.now, &a, &own) == ERR_OK &&
+                title_find(&m->title, &w, &row, NULL) == ERR_OK &&
+                title_find(&own.title, &w, &alone, NULL) == ERR_OK &&
+                page_name_cmp(row.r.name, alone.r.name) == 0 &&
+                row.r.stored_at.ns == alone.r.stored_at.ns &&
+                row.r.due_at.ns == alone.r.due_at.ns &&
+                row.r.stash_until.ns == alone.r.stash_until.ns &&
+                memcmp(row.digest, alone.digest, sizeof row.digest) == 0;
+    arena_fini(&a);
+    return same;
+}
+
 static bool holds_sure(struct story *s, const struct title_memory *m)
 {
     static struct fact acts[FACTS_MAX];
@@ -245,6 +265,11 @@ static bool holds_sure(struct story *s, const struct title_memory *m)
     if (put == NULL || !title_is_surely_latest(&in, put))
         return true;
     s->sure++;
+    acts[in.facts_count++] = *put;
+    in.skew_ns = s->plans.skew_ns;
+    in.linger_ns = s->plans.linger_ns;
+    if (!is_same_alone(m, &in))
+        return fails(s, "%llu is another one by itself", (unsigned long long)put->name.rev);
     return (title_find(&m->title, &w, &row, NULL) == ERR_OK && row.r.stored_at.ns == put->at.ns &&
             page_name_cmp(row.r.name, put->name) == 0) ||
            fails(s, "%llu is surely the latest, and is not", (unsigned long long)put->name.rev);

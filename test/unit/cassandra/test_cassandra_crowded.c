@@ -217,6 +217,41 @@ static void a_title_of_many_facts_is_served_purged_and_culled(void **state)
     crowded("pooled.example", true);
 }
 
+static enum page_state state_of(uint64_t rev)
+{
+    struct page_explain x = { .call = real_call(),
+                              .bucket = rig.bucket,
+                              .which = { .domain = rig.domain,
+                                         .title = STR("T"),
+                                         .select = SELECT_REV,
+                                         .name = { .rev = rev } } };
+    if (cassandra_pages_explain(rig.pages, &x) == STORE_LATER)
+        real_wait("an explanation");
+    assert_int_equal(x.call.why, ERR_OK);
+    return x.is.state;
+}
+
+static void of_too_many_traces_upkeep_leaves_the_newest(void **state)
+{
+    (void)state;
+    const struct page_name all = { .rev = 0 };
+    const unsigned more = 500, count = TITLES_TRACES_MAX + more;
+    struct page_read read;
+    rig_open("traces.example", true);
+    assert_int_equal(put(CROWD_REV, "latest", 0, NULL), ERR_OK);
+    crowd(count);
+    clock_pass(GRACE + HOUR);
+    assert_int_equal(state_of(1), PAGE_CULLED);
+    assert_int_equal(cull(), more);
+    assert_int_equal(cull(), 0);
+    assert_int_equal(state_of(more), PAGE_UNKNOWN);
+    assert_int_equal(state_of(more + 1), PAGE_CULLED);
+    assert_int_equal(read_of(SELECT_LATEST, all, &read), ERR_OK);
+    assert_int_equal(read.render.name.rev, CROWD_REV);
+    assert_int_equal(put(CROWD_REV + 1, "one more", 0, NULL), ERR_OK);
+    rig_close();
+}
+
 /* ---- due meanwhile ---- */
 
 /* A render that is due the moment after the next look at the clock. */
@@ -282,6 +317,7 @@ int main(void)
         cmocka_unit_test(an_acknowledged_stash_has_its_effect),
         cmocka_unit_test(an_acknowledged_hold_has_its_effect),
         cmocka_unit_test(an_acknowledged_put_has_its_effect),
+        cmocka_unit_test(of_too_many_traces_upkeep_leaves_the_newest),
         cmocka_unit_test(a_title_of_many_facts_is_served_purged_and_culled),
     };
     return cmocka_run_group_tests(tests, setup, real_teardown);

@@ -173,15 +173,38 @@ static void bytes_of_one_tick_go_together(void **state)
 
 /* ---- what may be forgotten ---- */
 
-static unsigned forgotten(struct field *x, int64_t horizon_s)
+static unsigned forgotten_of(struct field *x, int64_t horizon_s, size_t traces_max)
 {
     struct title_forget forget;
     unsigned count = 0;
     arena_reset(&x->arena);
-    assert_int_equal(title_forget(&x->in, second(horizon_s), &x->arena, &forget), ERR_OK);
+    assert_int_equal(title_forget(&x->in, second(horizon_s), traces_max, &x->arena, &forget),
+                     ERR_OK);
     for (size_t i = 0; i < x->in.facts_count; i++)
         count += title_forgets(&x->in, &forget, &x->facts[i]);
     return count;
+}
+
+static unsigned forgotten(struct field *x, int64_t horizon_s)
+{
+    return forgotten_of(x, horizon_s, 0);
+}
+
+static void of_too_many_traces_the_lowest_go(void **state)
+{
+    (void)state; /* unused */
+    struct field x;
+    field_begin(&x, POLICY_APP_TTL);
+    for (unsigned i = 0; i < 4; i++)
+        (void)add_put(&x, i, i + 1, i);
+    assert_int_equal(forgotten_of(&x, 300, 0), 0);
+    assert_int_equal(forgotten_of(&x, 300, 3), 0);
+    assert_int_equal(forgotten_of(&x, 300, 2), 1);
+    assert_int_equal(forgotten_of(&x, 300, 1), 2); /* the latest is none of them */
+    assert_int_equal(forgotten_of(&x, 50, 1), 0);  /* they are stored yet */
+    add(&x, FACT_STASH, 4, name_of(2, 1))->until = second(900);
+    assert_int_equal(forgotten_of(&x, 300, 1), 1); /* what is stored stays */
+    field_end(&x);
 }
 
 static void the_lowest_renders_are_forgotten_when_all_of_them_are_unknown(void **state)
@@ -222,7 +245,7 @@ static struct fact forget_fact(struct field *x, int64_t horizon_s)
 {
     struct title_forget forget;
     arena_reset(&x->arena);
-    assert_int_equal(title_forget(&x->in, second(horizon_s), &x->arena, &forget), ERR_OK);
+    assert_int_equal(title_forget(&x->in, second(horizon_s), 0, &x->arena, &forget), ERR_OK);
     assert_true(forget.any);
     return title_forget_fact(&forget, second(horizon_s + 1));
 }
@@ -322,7 +345,7 @@ static void too_little_memory_is_told(void **state)
     struct title_cull cull;
     struct title_forget forget;
     assert_int_equal(title_cull(&x.in, second(0), &small, &cull), ERR_LIMIT);
-    assert_int_equal(title_forget(&x.in, second(0), &small, &forget), ERR_LIMIT);
+    assert_int_equal(title_forget(&x.in, second(0), 0, &small, &forget), ERR_LIMIT);
     arena_fini(&small);
     field_end(&x);
 }
@@ -337,6 +360,7 @@ int main(void)
         cmocka_unit_test(bytes_go_in_ranges_between_those_that_stay),
         cmocka_unit_test(bytes_of_what_came_later_stay),
         cmocka_unit_test(bytes_of_one_tick_go_together),
+        cmocka_unit_test(of_too_many_traces_the_lowest_go),
         cmocka_unit_test(the_lowest_renders_are_forgotten_when_all_of_them_are_unknown),
         cmocka_unit_test(a_purge_is_forgotten_for_a_later_one_that_covers_it),
         cmocka_unit_test(what_is_forgotten_stays_so_when_a_part_of_it_comes_back),
