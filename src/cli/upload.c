@@ -143,6 +143,12 @@ static void put_path(const struct client *c, const struct upload_item *item, str
     }
 }
 
+/* Else its mark alone counts. */
+static bool item_is_sent(const struct upload_item *item)
+{
+    return item->parts_count > 0 || item->ask || item->purge;
+}
+
 static struct job *job_new(const struct uploads *u, const struct upload_item *item)
 {
     struct job *j = calloc(1, sizeof *j);
@@ -168,7 +174,7 @@ static struct job *job_new(const struct uploads *u, const struct upload_item *it
     }
     if (item->parts_count > 0 && !item->ask)
         upload_bundle_json(item, &j->body);
-    if (item->parts_count > 0 || item->ask || item->purge)
+    if (item_is_sent(item))
         put_path(u->opts.client, item, &j->path);
     return j;
 }
@@ -496,7 +502,7 @@ err uploads_put(struct uploads *u, const struct upload_item *item, struct err_no
     u->tail = j;
     u->jobs_count++;
     u->jobs_bytes += j->body.n;
-    if (item->parts_count == 0 && !item->ask)
+    if (!item_is_sent(item))
         j->answered = true;
     else if (item->title.n > NAME_BYTES || buf_status(&j->path) != ERR_OK)
         refuse(u, j, "the title is too long");

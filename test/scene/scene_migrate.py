@@ -10,6 +10,7 @@ import uuid
 from cli import Client
 from full import full
 from harness import Server, check, eq, main, scene, wait_until
+from origin import Origin
 
 PAGE = '/localhost/v1/page'
 NOT_UTF8 = b'\xff\x00\xfe'
@@ -169,6 +170,28 @@ def a_server_that_goes_away_is_waited_for_and_another_is_told(binary):
             ended = client('migrate', '--to', target.url, *more)
             eq(ended.returncode, code, (more, ended.stderr))
             check(says in ended.stderr.decode(), ended.stderr)
+
+
+@scene
+def what_the_wiki_hides_later_is_purged_at_the_other_server(binary):
+    with Origin() as origin, Server(binary, *origin.options('localhost')) as source, \
+            Server(binary) as target:
+        origin.page('Earth', (1, 'old'), (7, 'new'))
+        old, newest = path('html', 'Earth', 1), path('html', 'Earth')
+        for where in (newest, old):
+            eq(source.request('GET', where).status, 200)
+        client, migrate = client_of(binary, source, target)
+        done, = client.json(*migrate)
+        eq((done['stored'], done['hidden']), (2, 0), done)
+        eq(target.request('GET', old).status, 200)
+        origin.hide('Earth', 1)
+        check(source.request('GET', old, {'Cache-Control': 'no-cache'}).status in (403, 410), 'hidden')
+        for _ in range(2):
+            done = client(*migrate, '--json')
+            eq(json.loads(done.stdout)['hidden'], 1, done)
+            check(b'purges of that server' in done.stderr, done)
+            eq(target.request('GET', old).status, 410)
+            eq(target.request('GET', newest).status, 200)
 
 
 main()
