@@ -106,6 +106,27 @@ static bool due_drawn(struct cassandra_pages *p, store_time at)
     return rng_unit(&rng) < p->opts.due_sample;
 }
 
+static size_t acts_count(const struct fact *facts, size_t count)
+{
+    size_t acts = 0;
+    for (size_t i = 0; i < count; i++)
+        acts += facts[i].what != FACT_PUT;
+    return acts;
+}
+
+/* Facts that are no puts pile up where the wiki is asked again and again: for what it hides, for
+ * renders that are the same as before. Each read of the title reads them all, and few say anything
+ * that later ones do not. */
+static void acts_file(struct work *w)
+{
+    struct cassandra_pages *p = w->pages;
+    size_t before = acts_count(w->facts.facts, w->facts.facts_count);
+    size_t after = before + acts_count(w->append.facts, w->append.facts_count);
+    store_time at = clock_store(p->opts.clock);
+    if (after / DUE_ACTS_TOLD > before / DUE_ACTS_TOLD) /* by then these may be forgotten */
+        dues_file(p, &w->key, store_time_add(at, 2 * pages_behind_ns(p)));
+}
+
 void dues_appended(struct work *w)
 {
     struct cassandra_pages *p = w->pages;
@@ -115,6 +136,7 @@ void dues_appended(struct work *w)
         return;
     if (w->append.facts[0].what == FACT_FORGOTTEN)
         return; /* a cull says itself when it is to come again */
+    acts_file(w);
     store_time before = dues_next(&w->facts, &w->memory, 0);
     if (!sampled && !store_time_before(due_soonest(w, at), before))
         return; /* it is filed as early as this can be due */

@@ -19,6 +19,7 @@ enum {
     DUE_KEPT_S = 7 * 86400,
     DUE_AHEAD_S = 400 * 86400, /* what is due later is left to the sweep */
     DUE_FILING_MAX = 256,      /* under way at a time; one more is left to the sweep */
+    DUE_ACTS_TOLD = 100,       /* so many facts more of a title that are no put: it is filed */
 };
 
 static inline int32_t due_hour(store_time at)

@@ -109,6 +109,7 @@ bool title_has_puts(const struct title_facts *in);
  *   marks      and words, of such revisions or before all puts that stay; marks that hide what is
  *              hidden, between two that do, when nothing is put or shown between these
  *   purges     that a later one covers, when all puts that stay are later than both
+ *   MADE       of a render that was made again since
  *   FORGOTTEN  that another one covers
  * With `any`, first the fact of title_forget_fact is written, for good and so that every reading
  * sees it; then facts are deleted. From then on any of them may be there or not: a deletion that is

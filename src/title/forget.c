@@ -289,6 +289,20 @@ static bool is_repeated(const struct title_facts *in, const struct title_forget 
     return true;
 }
 
+/* A render was made once more, and again after that: the last making is the one that counts. */
+static bool making_is_covered(const struct title_facts *in, const struct title_forget *f,
+                              const struct fact *fact)
+{
+    bool covered = false;
+    for (size_t i = 0; i < in->facts_count && !covered; i++) {
+        const struct fact *other = &in->facts[i];
+        covered = other->what == FACT_MADE && page_name_cmp(other->name, fact->name) == 0 &&
+                  is_behind(f->horizon, other) && fact_cmp(fact, other) < 0 &&
+                  !title_under_later(fact->made, other->made);
+    }
+    return covered;
+}
+
 bool title_forgets(const struct title_facts *in, const struct title_forget *f,
                    const struct fact *fact)
 {
@@ -296,7 +310,7 @@ bool title_forgets(const struct title_facts *in, const struct title_forget *f,
         return forgotten_is_covered(f, fact);
     if (fact_is_purge(fact) || fact->what == FACT_FENCE)
         return is_behind(f->horizon, fact) && purge_is_covered(in, f, fact);
-    if (is_of_forgotten(in, f, fact))
+    if (is_of_forgotten(in, f, fact) || (fact->what == FACT_MADE && making_is_covered(in, f, fact)))
         return true;
     bool hides = fact_is_mark(fact) && fact->what != FACT_SHOWN;
     return fact->what != FACT_PUT &&

@@ -241,6 +241,23 @@ static void a_purge_is_forgotten_for_a_later_one_that_covers_it(void **state)
     field_end(&x);
 }
 
+static void of_makings_of_a_render_the_last_counts(void **state)
+{
+    (void)state; /* unused */
+    struct field x;
+    field_begin(&x, POLICY_APP_TTL);
+    (void)add_put(&x, 0, 1, 0);
+    add(&x, FACT_MADE, 10, name_of(1, 0))->made.said = 10;
+    assert_int_equal(forgotten(&x, 30), 0);
+    add(&x, FACT_MADE, 20, name_of(1, 0))->made.said = 20;
+    assert_int_equal(forgotten(&x, 15), 0); /* the other one is not settled */
+    assert_int_equal(forgotten(&x, 30), 1);
+    add(&x, FACT_MADE, 25, name_of(1, 0))->made.said = 5;
+    add(&x, FACT_MADE, 26, name_of(2, 0))->made.said = 30;
+    assert_int_equal(forgotten(&x, 30), 1); /* made before, and another render */
+    field_end(&x);
+}
+
 static struct fact forget_fact(struct field *x, int64_t horizon_s)
 {
     struct title_forget forget;
@@ -362,6 +379,7 @@ int main(void)
         cmocka_unit_test(bytes_of_one_tick_go_together),
         cmocka_unit_test(of_too_many_traces_the_lowest_go),
         cmocka_unit_test(the_lowest_renders_are_forgotten_when_all_of_them_are_unknown),
+        cmocka_unit_test(of_makings_of_a_render_the_last_counts),
         cmocka_unit_test(a_purge_is_forgotten_for_a_later_one_that_covers_it),
         cmocka_unit_test(what_is_forgotten_stays_so_when_a_part_of_it_comes_back),
         cmocka_unit_test(what_says_that_it_is_forgotten_goes_for_what_says_more),
