@@ -49,6 +49,7 @@ static err hear_last(struct page_hear *h, struct engine_view *v, struct title_wo
                                          .believed = h->believe,
                                          .doubted = h->doubted };
         h->is = title_said_judge(*has ? last : NULL, &said);
+        h->echoes = h->is == WORD_OLD && title_word_eq(last, h->word);
     }
     return e == ERR_IO ? e : ERR_OK; /* one that cannot be read is written anew */
 }
@@ -274,7 +275,7 @@ enum store_start page_hear_start(struct pages *p, struct page_hear *h)
     INVARIANT(!h->doubted || h->word != NULL);
     h->is = WORD_SAME;
     h->above = h->known = 0;
-    h->changed = false;
+    h->echoes = h->changed = false;
     if (h->title.n < 1 || h->title.n > PAGE_TITLE_BYTES_MAX)
         return store_call_done(&h->call, ERR_BAD);
     bool idle = hear_is_idle(p, h);

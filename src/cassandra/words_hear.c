@@ -201,6 +201,7 @@ static void hear_last(struct hear *h)
                                      .believed = q->believe,
                                      .doubted = q->doubted };
     q->is = title_said_judge(last, &said);
+    q->echoes = q->is == WORD_OLD && title_word_eq(last, q->word);
     h->there = title_word_there(last, q->word, q->there);
 }
 
@@ -419,7 +420,7 @@ enum store_start cassandra_pages_hear(struct cassandra_pages *p, struct page_hea
     INVARIANT(!q->doubted || q->word != NULL);
     q->is = WORD_SAME;
     q->above = q->known = 0;
-    q->changed = false;
+    q->echoes = q->changed = false;
     if (q->title.n < 1 || q->title.n > PAGE_TITLE_BYTES_MAX)
         return store_call_done(&q->call, ERR_BAD);
     struct hear *h = hear_new(p, &q->call, q->domain, q->title);

@@ -96,7 +96,7 @@ static struct trust_cell *cell_hold(const struct page_ask *a, uint64_t rev)
 static void trust(const struct page_ask *a)
 {
     uint64_t rev = a->request.rev;
-    if (a->has_word && a->hear.is != WORD_OLD)
+    if (a->has_word && (a->hear.is != WORD_OLD || a->hear.echoes))
         trust_hear_word(a->cell, &a->word, false); /* one that lags is asked for again by others */
     if (rev == 0)
         return;

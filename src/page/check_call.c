@@ -194,7 +194,7 @@ static void end_current(struct check_call *call)
         a->became = CHECK_ABOVE;
     } else if (of_word && call->hear.is == WORD_LAGS) {
         a->became = CHECK_LAGS;
-    } else if (of_word && call->hear.is == WORD_OLD) {
+    } else if (of_word && call->hear.is == WORD_OLD && !call->hear.echoes) {
         a->became = CHECK_OVERTAKEN;
     } else {
         tell(call);

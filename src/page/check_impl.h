@@ -20,7 +20,7 @@ enum check_became {
     CHECK_UNREACHED, /* the same, of a word that does not reach what the wiki is known to have done
                       */
     CHECK_ABOVE,     /* is the revision `above` there? */
-    CHECK_OVERTAKEN, /* by a word asked for later: once more */
+    CHECK_OVERTAKEN, /* by another word, asked for later: once more */
 };
 struct check_asked {
     struct check_item *item; /* check.c's */

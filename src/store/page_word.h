@@ -32,6 +32,7 @@ struct page_hear {
     unsigned marks_count;
     /* out */
     enum title_word_is is; /* with a word; LAGS: behind, without one too */
+    bool echoes;           /* is OLD: the word says what the last one says */
     bool had;              /* one was heard before */
     bool changed;          /* a stored render was hidden, or shown, or is the latest again */
     /* A stored revision, shown, greater than the wiki's newest and than what is known to be there:

@@ -264,6 +264,12 @@ static void a_word_asked_earlier_changes_nothing(void **state)
     (void)made(f, 5, "five");
     struct page_hear h = hear(f, early);
     assert_int_equal(h.is, WORD_OLD);
+    assert_false(h.echoes);
+    struct title_word echo = word_of(f, 5);
+    echo.asked_at = early.asked_at;
+    h = hear(f, echo);
+    assert_int_equal(h.is, WORD_OLD);
+    assert_true(h.echoes);
     assert_int_equal(see_latest(f).why, ERR_OK);
     fixture_free(f);
 }

@@ -247,6 +247,7 @@ static void hear_both(struct both *b)
     same_why(e, y.call.why, "hear", "");
     if (words || x.behind)
         assert_int_equal(x.is, y.is);
+    assert_int_equal(x.echoes, y.echoes);
     assert_int_equal(x.had, y.had);
     assert_int_equal(x.changed, y.changed);
     assert_true(x.above == y.above);

@@ -1,6 +1,6 @@
 /* Goal: what is read of a title when the wiki's newest revision is not the greatest that is stored:
- * it went down, a copy of the wiki's database is behind, its history was imported. Method: as
- * test_page_check.c. */
+ * it went down, a copy of the wiki's database is behind, its history was imported; or when another
+ * server heard it, by a clock that is ahead. Method: as test_page_check.c. */
 #include "check_read.h"
 
 static void a_copy_that_is_behind_hides_nothing(void **state)
@@ -45,15 +45,17 @@ static void hearing_over(struct store_call *c)
     awaited_tell(&CONTAINER_OF(c, struct hearing, hear.call)->over, c->why);
 }
 
-/* As after the rests of a title: this revision is there, though greater than the wiki's newest. */
-static void hear_there(struct stage *s, uint64_t there)
+/* A word that another server asked for, by a clock that is so far ahead of ours. there: this
+ * revision is, though greater than the wiki's newest. */
+static void hear_ahead(struct stage *s, uint64_t there, int64_t ahead_ns)
 {
     const struct wiki_word says = wiki_word_now(s);
     const struct title_word w = { .page_id = says.page_id,
                                   .rev = says.rev,
                                   .touched = says.touched_s,
                                   .said = says.touched_s + 100,
-                                  .asked_at = clock_store(s->service.clock) };
+                                  .asked_at =
+                                      store_time_add(clock_store(s->service.clock), ahead_ns) };
     struct hearing h = { .hear = { .call = { .home = home_here(), .done = hearing_over },
                                    .domain = s->domains[0].number,
                                    .title = STR("T"),
@@ -65,6 +67,12 @@ static void hear_there(struct stage *s, uint64_t there)
         assert_int_equal(awaited_wait(&h.over), ERR_OK);
     awaited_fini(&h.over);
     assert_int_equal(h.hear.above, 0);
+}
+
+/* As after the rests of a title. */
+static void hear_there(struct stage *s, uint64_t there)
+{
+    hear_ahead(s, there, 0);
 }
 
 static void an_imported_history_costs_one_question(void **state)
@@ -151,12 +159,29 @@ static void what_is_left_below_a_purge_is_not_the_newest(void **state)
     stage_end(&s);
 }
 
+static void a_word_asked_for_by_a_clock_that_is_ahead_costs_one_question(void **state)
+{
+    (void)state;
+    struct stage s;
+    stage_begin_checked(&s);
+    (void)stage_put(&s, "T", 7, "seven");
+    hear_ahead(&s, 0, 3600 * NS_PER_S);
+    struct got g = get(&s, 0, 0);
+    assert_int_equal(g.trusted, GET_CHECKED);
+    assert_int_equal(wiki_words_asked(&s), 1);
+    g = get(&s, 0, 0);
+    assert_int_equal(g.trusted, GET_TRUSTED);
+    assert_int_equal(wiki_words_asked(&s), 1);
+    stage_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_that_is_behind_hides_nothing),
         cmocka_unit_test(a_newest_revision_that_went_down_is_hidden),
         cmocka_unit_test(an_imported_history_costs_one_question),
+        cmocka_unit_test(a_word_asked_for_by_a_clock_that_is_ahead_costs_one_question),
         cmocka_unit_test(what_is_known_to_be_there_stays_when_a_greater_one_went),
         cmocka_unit_test(the_newest_is_found_below_a_revision_of_an_imported_history),
         cmocka_unit_test(what_is_left_below_a_purge_is_not_the_newest),
