@@ -135,9 +135,9 @@ def said():
             if not isinstance(function, ast.FunctionDef):
                 continue
             for call in ast.walk(function):
-                if isinstance(call, ast.Call) and getattr(call.func, 'id', '') in ('not_shared', 'differs') \
-                        and isinstance(call.args[0], ast.Constant):
-                    what = 'left out' if call.func.id == 'not_shared' else 'differs'
+                name = getattr(call, 'func', None) and getattr(call.func, 'id', getattr(call.func, 'attr', ''))
+                if name in ('not_shared', 'differs') and isinstance(call.args[0], ast.Constant):
+                    what = 'left out' if name == 'not_shared' else 'differs'
                     yield file.name, function.name, what, call.args[0].value
 
 
