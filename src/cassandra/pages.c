@@ -52,6 +52,8 @@ void cassandra_pages_free(struct cassandra_pages **pp)
     for (unsigned i = 0; i < p->opts.buckets_count; i++)
         bucket_plans_fini(&p->buckets[i]);
     frame_pool_fini(&p->frames);
+    INVARIANT(p->extensions.count == 0);
+    hash_fini(&p->extensions);
     INVARIANT(pthread_mutex_destroy(&p->lock) == 0);
     p->magic = 0;
     free(p);

@@ -3,6 +3,7 @@
 #define CASSANDRA_PAGES_IMPL_H
 
 #include "cassandra/blame.h"
+#include "base/hash.h"
 #include "cassandra/pages.h"
 #include "cassandra/words.h"
 #include "codec/frame.h"
@@ -45,6 +46,7 @@ struct cassandra_pages {
     pthread_mutex_t lock; /* of what is below */
     store_time last;      /* the greatest time of a fact of ours */
     store_time last_word; /* of a word, or a note */
+    struct hash extensions;
     char **domains;
     uint32_t domains_count;
 };
@@ -163,6 +165,10 @@ void work_look_bytes(struct work *w, const struct page_row *row,
 MUST_CHECK err work_room(struct work *w, const struct fact *facts, size_t count);
 /* Derives anew, with these facts too: what the title is after a decision. */
 MUST_CHECK err work_after(struct work *w, const struct title_answer *a, struct title_memory *out);
+/* Its title is a title. */
+void pages_order_start(struct cassandra_pages *p, struct page_order *o);
+/* pages_extend.c. An EXTEND of an exact render, without a condition; STORE_LATER. */
+enum store_start pages_extend(struct cassandra_pages *p, struct page_order *o);
 page_allow_fn *work_allow(const struct page_condition *c);
 struct title_which work_which(const struct page_which *w);
 /* The last word; NULL: there is none, or it is not known. */

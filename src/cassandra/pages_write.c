@@ -318,6 +318,16 @@ static void order_loaded(struct work *w)
         work_append(w, a->facts, a->facts_count, NULL);
 }
 
+void pages_order_start(struct cassandra_pages *p, struct page_order *o)
+{
+    struct work *w = work_new(p, o->bucket, &o->call);
+    w->request = o;
+    w->note = &o->note;
+    w->loaded = order_loaded;
+    w->appended = order_appended;
+    work_start(w, o->domain, o->title, pages_pool(p, &o->call));
+}
+
 enum store_start cassandra_pages_order(struct cassandra_pages *p, struct page_order *o)
 {
     o->purged = 0;
@@ -326,11 +336,8 @@ enum store_start cassandra_pages_order(struct cassandra_pages *p, struct page_or
                      "the title is empty or too long, or a tid is given without its revision");
         return store_call_done(&o->call, ERR_BAD);
     }
-    struct work *w = work_new(p, o->bucket, &o->call);
-    w->request = o;
-    w->note = &o->note;
-    w->loaded = order_loaded;
-    w->appended = order_appended;
-    work_start(w, o->domain, o->title, pages_pool(p, &o->call));
+    if (o->kind == ORDER_EXTEND && o->has_tid && work_allow(&o->condition) == NULL)
+        return pages_extend(p, o);
+    pages_order_start(p, o);
     return STORE_LATER;
 }

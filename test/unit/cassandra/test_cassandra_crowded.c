@@ -1,8 +1,8 @@
 /* Goal: a title with more facts than a put may add to is served, purged and culled; and what is
- * acknowledged has its effect, also when a render falls due while somebody decides on it.
- * Method: facts are written to the title's row beside the store, as many as are wanted. A clock
- * leaps behind the look at a title, and before the decision gets its time. A real Cassandra
- * (real.h). */
+ * acknowledged has its effect, also when a render falls due while somebody decides on it; and many
+ * who ask for the same at once write one fact. Method: facts are written to the title's row beside
+ * the store, as many as are wanted. A clock leaps behind the look at a title, and before the
+ * decision gets its time. A real Cassandra (real.h). */
 #include "real.h"
 
 #include "../bucket/fixture.h"
@@ -301,6 +301,90 @@ static void an_acknowledged_put_has_its_effect(void **state)
     (void)name;
 }
 
+/* ---- side by side ---- */
+
+enum { READERS = 16 };
+
+static atomic_uint extended;
+
+static void extension_over(struct store_call *c)
+{
+    (void)c; /* all are looked at in the end */
+    atomic_fetch_add(&extended, 1);
+}
+
+static bool all_are_over(void *ctx)
+{
+    (void)ctx; /* none */
+    return atomic_load(&extended) == READERS;
+}
+
+static void extend_at_once(struct page_name name, struct page_order *orders)
+{
+    atomic_store(&extended, 0);
+    for (unsigned i = 0; i < READERS; i++) {
+        orders[i] = (struct page_order){ .call = real_call(),
+                                         .bucket = rig.bucket,
+                                         .domain = rig.domain,
+                                         .title = STR("T"),
+                                         .kind = ORDER_EXTEND,
+                                         .has_rev = true,
+                                         .has_tid = true,
+                                         .name = name };
+        orders[i].call.done = extension_over;
+    }
+    for (unsigned i = 0; i < READERS; i++)
+        assert_int_equal(cassandra_pages_order(rig.pages, &orders[i]), STORE_LATER);
+    real_until(all_are_over, NULL, "all extensions are over");
+    for (unsigned i = 0; i < READERS; i++)
+        assert_int_equal(orders[i].call.why, ERR_OK);
+}
+
+/* One that is superseded, and lives a little shorter than its readers are promised. */
+static struct page_name short_lived(const char *domain)
+{
+    struct page_put first;
+    rig_open(domain, false);
+    assert_int_equal(put(1, "one", 0, &first), ERR_OK);
+    assert_int_equal(put(2, "two", 0, NULL), ERR_OK);
+    assert_int_equal(order(ORDER_EXTEND, first.stored, NULL), ERR_OK);
+    clock_pass(3 * HOUR / 8);
+    return first.stored;
+}
+
+static void readers_of_one_instant_write_one_longer_life(void **state)
+{
+    (void)state;
+    struct page_order orders[READERS];
+    struct pages_stats stats;
+    struct page_name name = short_lived("extend.example");
+    const int64_t now_ns = atomic_load(&rig.clock.now_ns);
+    extend_at_once(name, orders);
+    for (unsigned i = 0; i < READERS; i++)
+        assert_int_equal(orders[i].render.requested_until.ns, now_ns + HOUR + HOUR / 4);
+    cassandra_pages_stats(rig.pages, &stats);
+    assert_int_equal(stats.extended, 2); /* with the one before */
+    rig_close();
+}
+
+/* What the first one wrote is not enough any more. */
+static void who_is_promised_more_than_was_written_asks_once_more(void **state)
+{
+    (void)state;
+    struct page_order orders[READERS];
+    struct pages_stats stats;
+    struct page_name name = short_lived("late.example");
+    atomic_store(&rig.clock.leap_ns, 3 * HOUR / 8);
+    extend_at_once(name, orders);
+    const int64_t now_ns = atomic_load(&rig.clock.now_ns);
+    assert_true(orders[0].render.requested_until.ns < now_ns + HOUR);
+    for (unsigned i = 1; i < READERS; i++)
+        assert_true(orders[i].render.requested_until.ns >= now_ns + HOUR);
+    cassandra_pages_stats(rig.pages, &stats);
+    assert_int_equal(stats.extended, 3);
+    rig_close();
+}
+
 static int setup(void **state)
 {
     if (real_setup(state) != 0)
@@ -319,6 +403,8 @@ int main(void)
         cmocka_unit_test(an_acknowledged_put_has_its_effect),
         cmocka_unit_test(of_too_many_traces_upkeep_leaves_the_newest),
         cmocka_unit_test(a_title_of_many_facts_is_served_purged_and_culled),
+        cmocka_unit_test(readers_of_one_instant_write_one_longer_life),
+        cmocka_unit_test(who_is_promised_more_than_was_written_asks_once_more),
     };
     return cmocka_run_group_tests(tests, setup, real_teardown);
 }

@@ -1,0 +1,121 @@
+/* pages_extend.c - longer lives of renders: one order for all who ask for the same at once.
+ *
+ * Many readers may name one revision at the same instant: those who waited until it was made do.
+ * Each reader who finds that its life is too short has it made longer. Side by side none of them
+ * would see what the others write, and each would write a pin into the title. So the first one's
+ * order goes out, and the others wait for it. An extension is for longer than a reader is promised
+ * (retention_extend): who came later than the first has what he is promised, or asks once more.
+ * Invariant: an extension is in the table from before its order goes out until it is over. */
+#include "cassandra/pages_impl.h"
+
+#include "title/retention.h"
+
+#include <stdlib.h>
+
+struct extension {
+    struct hash_node node;
+    struct cassandra_pages *pages;
+    struct page_order order;    /* that goes out; its title is the first waiter's */
+    struct page_order *waiters; /* by their call.own; the first stands last */
+};
+
+static void extensions_lock(struct cassandra_pages *p)
+{
+    INVARIANT(pthread_mutex_lock(&p->lock) == 0);
+}
+
+static void extensions_unlock(struct cassandra_pages *p)
+{
+    INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
+}
+
+/* No more are in the table than there are requests: an address is seed enough. */
+static uint64_t extension_hash(const struct page_order *o)
+{
+    return hash_of_str(o->title, (uint64_t)(uintptr_t)o->bucket ^ o->name.rev);
+}
+
+static bool extension_is_of(const struct extension *x, const struct page_order *o)
+{
+    const struct page_order *a = &x->order;
+    return a->bucket == o->bucket && a->domain == o->domain && a->name.rev == o->name.rev &&
+           tid_cmp(a->name.tid, o->name.tid) == 0 && str_eq(a->title, o->title);
+}
+
+/* Under the lock. */
+static struct extension *extension_find(const struct cassandra_pages *p, const struct page_order *o)
+{
+    for (struct hash_node *n = hash_first(&p->extensions, extension_hash(o)); n != NULL;
+         n = hash_next(n)) {
+        struct extension *x = CONTAINER_OF(n, struct extension, node);
+        if (extension_is_of(x, o))
+            return x;
+    }
+    return NULL;
+}
+
+/* Who came too late for what was written, as where a life is short, asks once more. */
+static bool extension_is_enough(const struct extension *x)
+{
+    const struct page_policy *p = cassandra_pages_bucket_policy(x->order.bucket);
+    return x->order.call.why != ERR_OK ||
+           !retention_wants_extension(p, &x->order.render, clock_store(x->pages->opts.clock));
+}
+
+static void extension_over(struct store_call *c)
+{
+    struct extension *x =
+        CONTAINER_OF(CONTAINER_OF(c, struct page_order, call), struct extension, order);
+    struct cassandra_pages *p = x->pages;
+    extensions_lock(p);
+    hash_remove(&p->extensions, &x->node);
+    extensions_unlock(p);
+    bool enough = extension_is_enough(x);
+    for (struct page_order *o = x->waiters, *next; o != NULL; o = next) {
+        next = o->call.own;
+        o->call.own = NULL;
+        if (next != NULL && !enough) {
+            store_call_post(pages_extend(p, o), &o->call);
+            continue;
+        }
+        o->render = x->order.render;
+        o->trace = x->order.trace;
+        o->note = x->order.note;
+        store_call_end(&o->call, c->why);
+    }
+    free(x);
+}
+
+static struct extension *extension_new(struct cassandra_pages *p, const struct page_order *o)
+{
+    struct extension *x = calloc(1, sizeof *x);
+    INVARIANT(x != NULL);
+    x->pages = p;
+    x->order = (struct page_order){
+        .call = { .deadline = o->call.deadline, .home = o->call.home, .done = extension_over },
+        .bucket = o->bucket,
+        .kind = ORDER_EXTEND,
+        .domain = o->domain,
+        .title = o->title,
+        .has_rev = true,
+        .has_tid = true,
+        .name = o->name
+    };
+    hash_add(&p->extensions, &x->node, extension_hash(o));
+    return x;
+}
+
+enum store_start pages_extend(struct cassandra_pages *p, struct page_order *o)
+{
+    extensions_lock(p);
+    struct extension *x = extension_find(p, o);
+    bool first = x == NULL;
+    if (first)
+        x = extension_new(p, o);
+    o->call.own = x->waiters;
+    x->waiters = o;
+    extensions_unlock(p);
+    if (first)
+        pages_order_start(p, &x->order);
+    return STORE_LATER;
+}
