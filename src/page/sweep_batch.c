@@ -40,6 +40,11 @@ struct batch {
     struct trust_cell *titles[WORDS_MAX];
     struct title_word words[WORDS_MAX];
     bool heard[WORDS_MAX];
+    /* of those that were asked for: what was heard of them */
+    unsigned said_count;
+    struct trust_cell *said_of[WORDS_MAX];
+    struct title_word said[WORDS_MAX];
+    bool has_said[WORDS_MAX];
     /* without */
     unsigned gone_count;
     struct sweep_text gone[PAGE_FORGET_MAX];
@@ -84,6 +89,7 @@ static void batch_end(struct sweep *w, bool fails)
 {
     struct batch *b = w->batch;
     cells_release(b->titles, &b->titles_count);
+    cells_release(b->said_of, &b->said_count);
     cells_release(b->revisions, &b->revs_count);
     free(b);
     w->batch = NULL;
@@ -386,6 +392,15 @@ static void history(struct sweep *w)
 
 /* ---- LOOK ---- */
 
+static void said_find(struct batch *b, unsigned title)
+{
+    for (unsigned i = 0; i < b->said_count && !b->heard[title]; i++)
+        if (b->has_said[i] && b->said_of[i] == b->titles[title]) { /* held: so it is the same */
+            b->heard[title] = true;
+            b->words[title] = b->said[i];
+        }
+}
+
 /* Pool. */
 static bool look_title(void *ctx, const struct page_swept *t)
 {
@@ -395,15 +410,30 @@ static bool look_title(void *ctx, const struct page_swept *t)
     if (t->stored && b->titles_count == WORDS_MAX)
         return false;
     if (t->stored) {
-        b->heard[b->titles_count] = t->heard;
-        b->words[b->titles_count] = t->word;
-        b->titles[b->titles_count++] = page_trust_hold(w->service->trust, &k);
+        unsigned i = b->titles_count++;
+        b->titles[i] = page_trust_hold(w->service->trust, &k);
+        b->heard[i] = t->heard;
+        b->words[i] = t->word;
+        said_find(b, i);
     } else if (!b->asked) {
         sweep_text_set(&b->gone[b->gone_count++], t->title);
     }
     if (!b->asked)
         sweep_text_set(&b->last, t->title);
     return true;
+}
+
+/* What was heard just now: not each store tells words with its titles. */
+static void said_keep(struct batch *b)
+{
+    for (unsigned i = 0; i < b->titles_count; i++) {
+        const struct page_check *c = &b->checks[i].check;
+        b->said_of[i] = b->titles[i];
+        b->has_said[i] = c->why == ERR_OK && c->has_word;
+        b->said[i] = c->word;
+    }
+    b->said_count = b->titles_count;
+    b->titles_count = 0;
 }
 
 static void titles_asked(struct sweep *w)
@@ -414,7 +444,7 @@ static void titles_asked(struct sweep *w)
     if (w->lap.said == 0)
         w->lap.said = sum.said_s;
     w->batch->asked = true;
-    cells_release(w->batch->titles, &w->batch->titles_count);
+    said_keep(w->batch);
     look(w);
 }
 

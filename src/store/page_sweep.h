@@ -16,7 +16,7 @@ enum {
 struct page_swept {
     str title;   /* borrowed inside the call */
     bool stored; /* a render is; it may be due */
-    bool heard;  /* word is the last */
+    bool heard;  /* word is the last. Not of a store that would read each title for it */
     struct title_word word;
 };
 /* Titles of a domain in key order. Rows that cannot be read are gone past. call.why: ERR_OK;
