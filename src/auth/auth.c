@@ -52,7 +52,15 @@ err auth_begin(struct auth *a, struct err_note *note)
     if (why != ERR_OK)
         err_note_set(note, "the rows of users and keys cannot be made: %s (%s)", err_name(why),
                      told.text);
+    else
+        atomic_store(&a->begun, true);
     return why;
+}
+
+bool auth_known(const struct auth *a)
+{
+    MAGIC_CHECK(a, AUTH_MAGIC);
+    return !a->enabled || !a->shared || (atomic_load(&a->begun) && row_store_known(a->rows));
 }
 
 void auth_free(struct auth **ap)

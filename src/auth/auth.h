@@ -85,6 +85,8 @@ MUST_CHECK err auth_new(const struct auth_opts *opts, struct auth **out, struct 
 MUST_CHECK err auth_begin(struct auth *a, struct err_note *note);
 void auth_free(struct auth **ap);
 bool auth_enabled(const struct auth *a);
+/* Is enough known to judge by? With shared rows: auth_begin succeeded here, and they are recent. */
+bool auth_known(const struct auth *a);
 /* Is it the name of a permission? Routes are checked with it at start. */
 bool auth_permission_known(const char *permission);
 

@@ -7,6 +7,8 @@
 #include "auth/grants.h"
 #include "auth/permission.h"
 
+#include <stdatomic.h>
+
 #define AUTH_MAGIC 0xa07400a1u
 
 struct auth {
@@ -16,7 +18,8 @@ struct auth {
     struct clock *clock;
     void (*entropy)(void *dst, size_t n);
     bool enabled, exposed;
-    bool shared; /* rows are those of other servers, too: perhaps not known, or too old */
+    bool shared;       /* rows are those of other servers, too: perhaps not known, or too old */
+    atomic_bool begun; /* what the rows may have lacked is written */
     struct grants_cache *cache;
     struct glances *glances;
 };

@@ -2,8 +2,8 @@
 #ifndef CASSANDRA_PAGES_IMPL_H
 #define CASSANDRA_PAGES_IMPL_H
 
-#include "cassandra/blame.h"
 #include "base/hash.h"
+#include "cassandra/blame.h"
 #include "cassandra/pages.h"
 #include "cassandra/words.h"
 #include "codec/frame.h"

@@ -49,6 +49,15 @@ def options_that_differ_end_the_start_and_name_the_verb(binary):
 
 
 @scene
+def a_server_is_ready_when_it_knows_who_may_do_what(binary):
+    cluster = applied(binary, 'knows')
+    for _ in range(3):
+        with serve(binary, cluster, 'knows', INTERNAL) as server:
+            wait_until(lambda: server.request('GET', '/readyz').status == 200, 'it is ready')  # pylint: disable=cell-var-from-loop
+            eq(status(server), 404, 'the door is open')
+
+
+@scene
 def a_policy_that_comes_is_known_to_who_runs(binary):
     cluster = applied(binary, 'comes')
     with serve(binary, cluster, 'comes') as a:

@@ -10,6 +10,7 @@
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/pooled.h"
+#include "auth/auth.h"
 #include "change/change.h"
 #include "codec/json.h"
 #include "codec/json_text.h"
@@ -58,7 +59,10 @@ static void get_ready(struct http_exchange *x, void *app)
     if (!app_may_wait(x))
         return;
     struct err_note note = { .text = "" };
-    if (page_store_ready(a->page.store, &note))
+    bool known = auth_known(a->auth);
+    if (!known)
+        err_note_set(&note, "It is not known yet which keys and roles there are.");
+    if (page_store_ready(a->page.store, &note) && known)
         answer_json(x, 200, STR("{\"status\":\"ready\"}"), "no-store");
     else
         app_fail(x, ERR_UNAVAILABLE, &note);
