@@ -163,6 +163,8 @@ class Server:
         self.url = self.wait_line('listening on ', self.ready_timeout)
         self.host, _, port = self.url.removeprefix('http://').rpartition(':')
         self.port = self.own_port = int(port)
+        if 'auth=internal' in self.args and shared_store.differs('keys are read from the cluster'):
+            wait_until(lambda: self.request('GET', '/readyz').status == 200, 'who may do what is known')
         if several.count() > 1 and self.beside is None and '--listen' not in self.args:
             self.others = several.Others(self, lambda: Server(self.binary, *self.args, test_hooks=self.test_hooks, env=self.env,
                                                               ready_timeout=self.ready_timeout, beside=self))

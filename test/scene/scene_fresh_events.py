@@ -10,10 +10,12 @@ import tempfile
 import time
 import urllib.parse
 
+import shared_store
 from change_help import figure, told_server, wait_figure
 from harness import Server, check, eq, main, scene, wait_until
 from origin import Origin, status_of
 from page_help import get, path
+from shared_store import differs
 
 EVENTS = '/v1/events'
 HASTY = EVENTS + '?hasty'
@@ -503,7 +505,8 @@ def a_large_body_holds_up_nobody(binary):
                 eq(server.request('GET', '/localhost/v1/page/history/A').status, 404)
                 meanwhile += 1
             check(peer.recv(100).startswith(b'HTTP/1.1 201'), 'taken')
-        check(meanwhile > 30, f'{meanwhile} answers of the only worker meanwhile')
+        least = 5 if differs('each answer takes a round trip') else 30
+        check(meanwhile > least, f'{meanwhile} answers of the only worker meanwhile')
 
 
 @scene
@@ -514,13 +517,16 @@ def a_page_of_another_site_may_not_and_who_has_no_right(binary):
             eq(server.json('POST', EVENTS, headers, good).status, 403, headers)
         eq(figure(server, 'change_events_total{named="title"}'), 0)
     with tempfile.TemporaryDirectory() as folder:
+        data = folder + '/data'
+        shared_store.make(binary, data)
+
         def token(*args):
-            return subprocess.run([binary, 'token', *args, '--data', folder + '/data'], capture_output=True, text=True,
-                                  timeout=60, check=True).stdout.strip()
+            return subprocess.run([binary, 'token', *args, *shared_store.found(data, folder)], capture_output=True,
+                                  text=True, timeout=60, check=True).stdout.strip()
         keys = {role: token('create', '--role', role, '--name', role, *(['--new'] if role == 'admin' else []))
                 for role in ('admin', 'write', 'read', 'purge')}
         token('lock')
-        with Server(binary, '--set', 'auth=internal', data=folder + '/data') as server:
+        with Server(binary, '--set', 'auth=internal', data=data) as server:
             eq(server.json('POST', EVENTS, body=good).status, 401)
             for role, want in (('admin', 201), ('write', 201), ('read', 403), ('purge', 403)):
                 eq(server.json('POST', EVENTS, {'Authorization': f'Bearer {keys[role]}'}, good).status, want, role)

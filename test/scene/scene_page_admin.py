@@ -6,6 +6,7 @@ import tempfile
 
 from harness import Server, check, eq, main, scene, wait_until
 from page_help import get, page_server, path, put, tid
+from shared_store import differs, not_shared
 
 
 @scene
@@ -43,8 +44,10 @@ def metrics_count_requests_by_route_and_what_the_store_did(binary):
                 'hot_hits_total': 3, 'hot_entries': 1, 'pages_puts_total': 2, 'pages_duplicates_total': 1,
                 'pages_culled_total': 1, 'http_request_duration_seconds_count{route="page.put_content"}': 3,
                 'http_responses_2xx_total{route="page.get"}': 2, 'http_responses_2xx_total{route="page.hot"}': 3}
+        if differs('whole ranges are culled, and nobody counts what was in them'):
+            want['pages_culled_total'] = 0
         want = {'palimpsest_' + name: value for name, value in want.items()}
-        wait_until(lambda: want.items() <= figures(server).items(), f'figures: {figures(server)}')
+        wait_until(lambda: want.items() <= figures(server).items(), f'figures: {want}')
         wait_until(lambda: figures(server)['palimpsest_engine_rows'] > 0, 'rows in the index, which follows the log')
         now = figures(server)
         check(now['palimpsest_engine_updates_total'] >= 2, 'updates of the engine')
@@ -91,6 +94,7 @@ def a_running_store_checks_itself(binary):
 
 
 @scene
+@not_shared('a backup is of the data directory, and the pages are not there')
 def a_backup_of_a_running_store_opens_as_a_store(binary):
     with page_server(binary) as server, tempfile.TemporaryDirectory() as folder:
         to = pathlib.Path(folder) / 'copy'

@@ -8,6 +8,7 @@ import threading
 
 from harness import Server, check, eq, main, scene
 from page_help import DAY, explain, get, history, instant, page_server, path, problem, put
+from shared_store import differs
 
 
 def noise(seed, size):
@@ -80,6 +81,18 @@ def cold_old_renders_are_extended_and_come_back_whole(binary):
             eq(explain(server, title, 1)['due_at'], instant(23 * 3600 + 1.25 * DAY))
 
 
+def one_wins(answers):
+    """How many won: one, of those who put a page under one condition."""
+    statuses = sorted(answer.status for answer in answers)
+    won = statuses.count(201)
+    if differs('of writers of one instant each decides by what was acknowledged before'):
+        check(won >= 1, statuses)
+    else:
+        eq(won, 1)
+    eq(statuses, [201] * won + [412] * (len(statuses) - won))
+    return won
+
+
 @scene
 def of_many_writers_with_one_condition_one_wins(binary):
     with page_server(binary) as server:
@@ -87,15 +100,15 @@ def of_many_writers_with_one_condition_one_wins(binary):
             title = f'T{round_}'
             calls = [lambda n=n, t=title: server.request('PUT', path('html', t, n + 1), {'If-None-Match': '*'}, b'%d' % n)
                      for n in range(8)]
-            statuses = sorted(answer.status for answer in all_at_once(calls))
-            eq(statuses, [201] + [412] * 7)
-            eq(len(history(server, title)['items']), 1)
+            won = one_wins(all_at_once(calls))
+            eq(len(history(server, title)['items']), won)
+            eq([answer.status for answer in all_at_once(calls)], [412] * 8, 'it is there')
             tag = get(server, title).headers['ETag']
             calls = [lambda n=n, t=title, tag=tag: server.request('PUT', path('html', t, n + 100), {'If-Match': tag}, b'%d' % n)
                      for n in range(8)]
-            statuses = sorted(answer.status for answer in all_at_once(calls))
-            eq(statuses, [201] + [412] * 7)
-            eq(len(history(server, title)['items']), 2)
+            won += one_wins(all_at_once(calls))
+            eq(len(history(server, title)['items']), won)
+            eq([answer.status for answer in all_at_once(calls)], [412] * 8, 'the latest is another one')
 
 
 @scene
@@ -118,9 +131,17 @@ def the_same_put_from_many_is_stored_once(binary):
     with page_server(binary) as server:
         answers = all_at_once([lambda: server.request('PUT', path('html', 'A', 1), {'Content-Type': 'text/html'}, b'same')
                                for _ in range(16)])
-        eq(sorted(answer.status for answer in answers), [200] * 15 + [201])
-        eq(len({json.loads(answer.body)['tid'] for answer in answers}), 1)
-        eq(len(history(server, 'A')['items']), 1)
+        statuses = sorted(answer.status for answer in answers)
+        stored = statuses.count(201)
+        if differs('writers of one instant decide beside each other, and each stores what it puts'):
+            check(stored >= 1, statuses)
+        else:
+            eq(stored, 1)
+        eq(statuses, [200] * (16 - stored) + [201] * stored)
+        names = {json.loads(answer.body)['tid'] for answer in answers}      # the clock stands: one name, whoever gives it
+        eq([item['tid'] for item in history(server, 'A')['items']], list(names))
+        again = server.request('PUT', path('html', 'A', 1), {'Content-Type': 'text/html'}, b'same')
+        eq((again.status, json.loads(again.body)['tid']), (200, min(names)))
 
 
 @scene

@@ -7,7 +7,7 @@ import threading
 import origin as faults
 from harness import REQUEST_TIMEOUT, check, eq, main, scene, wait_until
 from origin import Origin, status_of
-from page_help import get, history, page_server, path, problem
+from page_help import get, history, later, page_server, path, problem
 from render_help import NO_CACHE, Crowd, all_is_well, ask_anew, ask_transform, cache_of, impatient_server, meets, metric
 
 
@@ -30,6 +30,7 @@ def a_broken_answer_is_502_and_stores_nothing(binary):
         with impatient_server(binary, origin) as server:
             get(server, 'A')
             server.request('DELETE', path('all', 'A'))
+            later(server)
             for name, fault in BROKEN.items():
                 meets(server, origin, name, fault, stored=410)
             all_is_well(server, origin)

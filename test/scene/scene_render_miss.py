@@ -4,7 +4,6 @@ from harness import check, eq, main, scene, wait_until
 from origin import Origin
 from page_help import DAY, explain, get, history, http_date, instant, later, page_server, path, problem, put, runs, tid
 from render_help import NO_CACHE, Crowd, cache_of, metric, name_of, origin_server
-from shared_store import differs
 
 
 @scene
@@ -101,9 +100,7 @@ def each_of_a_storm_that_names_the_newest_keeps_it(binary):
                     gate.open()
                     eq({answer.status for answer in crowd.wait()}, {200})
                 eq([hold['until'] for hold in explain(server, 'A')['holds']], [until] if until else [])
-                extended = metric(server, 'pages_extended_total')
-                each = differs('readers of one instant decide beside each other, and each keeps what it reads')
-                check(1 <= extended <= 20 if until and each else extended == (1 if until else 0), extended)
+                eq(metric(server, 'pages_extended_total'), 1 if until else 0)
                 origin.page('A', (7, 'new'), (8, 'newer'))
                 eq(name_of(get(server, 'A', headers=NO_CACHE))[0], 8)
                 server.clock(advance='239m')

@@ -15,6 +15,7 @@ What cannot be the same on a store of many servers, a scene says by one of these
 import ast
 import atexit
 import hashlib
+import json
 import os
 import pathlib
 import subprocess
@@ -76,10 +77,25 @@ def options(data):
     return [word for option in said for word in ('--set', option)]
 
 
+def found(data, folder):
+    """Words of a verb that looks into the store without a server; a file in that folder says where it is."""
+    if place() is None:
+        return ['--data', str(data)]
+    point, dc = place()
+    file = pathlib.Path(folder) / 'store.yaml'
+    file.write_text(json.dumps({'store': {'kind': 'cassandra', 'contact_points': [point], 'local_dc': dc,
+                                          'keyspace': keyspace(data), 'replication': {dc: 1}}}))
+    return ['--config', str(file)]
+
+
 def policies(binary, words):
     """`policy apply` with those of the words of `serve` that it knows. What is wrong with them the server says itself."""
-    known = []
+    known, first = [], None
     for flag, value in zip(words, words[1:]):
+        domain = value.split('.')[1] if flag == '--set' and value.startswith('domains.') else None
+        first = first or domain
+        if domain not in (None, first) or value.startswith('change.'):      # a verb takes no more than 128 options
+            continue
         if flag in ('--set', '--config'):
             known += [flag, value]
         elif flag == '--domain':
