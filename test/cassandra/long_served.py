@@ -1,5 +1,6 @@
 """Goal and method as of scene_pages_served.py, with what takes longer: renders of a wiki, and
-what it says of them, whoever tells of it. By hand: `python3 test/cassandra/long_served.py BINARY [NAME...]`, as fresh_wiki."""
+what it says of them, whoever tells of it. By hand:
+`python3 test/cassandra/long_served.py BINARY [NAME...]`, as fresh_wiki."""
 import sys
 
 import scene_pages_served

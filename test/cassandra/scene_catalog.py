@@ -53,7 +53,7 @@ def a_server_is_ready_when_it_knows_who_may_do_what(binary):
     cluster = applied(binary, 'knows')
     for _ in range(3):
         with serve(binary, cluster, 'knows', INTERNAL) as server:
-            wait_until(lambda: server.request('GET', '/readyz').status == 200, 'it is ready')  # pylint: disable=cell-var-from-loop
+            wait_until(lambda s=server: s.request('GET', '/readyz').status == 200, 'it is ready')
             eq(status(server), 404, 'the door is open')
 
 
