@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "cassandra/incarnation.h"
+#include "cassandra/pages_impl.h"
 #include "cassandra/policies.h"
 #include "cassandra/schema.h"
 #include "cassandra/skew.h"
@@ -376,8 +377,10 @@ void cassandra_store_swept(const struct cassandra_store *s, struct cassandra_swe
 
 bool cassandra_store_ready(const struct cassandra_store *s)
 {
+    struct err_note why;
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
-    return atomic_load(&s->ready) && atomic_load(&s->fault) == STORE_WHOLE;
+    return atomic_load(&s->ready) && atomic_load(&s->fault) == STORE_WHOLE &&
+           pages_plans_known(s->pages, &why);
 }
 
 bool cassandra_store_tell(struct cassandra_store *s, struct err_note *note)
@@ -389,7 +392,9 @@ bool cassandra_store_tell(struct cassandra_store *s, struct err_note *note)
         store_fault_note(s, note);
     else if (atomic_load(&s->state) == STORE_OPENING)
         err_note_set(note, STORE_CLOSED_TEXT);
-    else
+    else if (!atomic_load(&s->ready))
         err_note_set(note, BLAME_AWAY_TEXT);
+    else
+        return pages_plans_known(s->pages, note); /* they may have come meanwhile */
     return false;
 }
