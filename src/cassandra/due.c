@@ -6,6 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Do traces lie below all that is stored, which upkeep has to forget? */
+static bool traces_crowd(const struct title_memory *m)
+{
+    size_t below = 0;
+    while (
+        below < m->traces_count &&
+        (m->rows_count == 0 || page_name_cmp(m->traces[below].trace.name, m->rows[0]->r.name) < 0))
+        below++;
+    return below > TITLES_TRACES_SPARED &&
+           m->traces_count > TITLES_TRACES_MAX + TITLES_TRACES_SPARED;
+}
+
 store_time dues_next(const struct title_facts *in, const struct title_memory *m, size_t spared)
 {
     store_time next = STORE_TIME_NEVER;
@@ -20,8 +32,7 @@ store_time dues_next(const struct title_facts *in, const struct title_memory *m,
         if (f->what == FACT_PUT && f->contents_count > 0)
             dead += title_get(&m->title, f->name, &row) != ERR_OK;
     }
-    bool crowds = m->traces_count > TITLES_TRACES_MAX + TITLES_TRACES_SPARED;
-    return dead > spared || crowds ? store_time_min(next, m->title.now) : next;
+    return dead > spared || traces_crowd(m) ? store_time_min(next, m->title.now) : next;
 }
 
 /* ---- filing ---- */

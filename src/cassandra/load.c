@@ -113,6 +113,8 @@ static void load_done(struct cql_request *q)
     cql_outcome_fini(&q->out);
     l->load->more = e == ERR_OK && more && newest_is_there(l->load);
     more = more && !l->load->more;
+    l->request.params.page_rows =
+        TITLES_PAGE_ROWS; /* many are no puts: in few steps through them */
     if (e == ERR_OK && more && store_call_canceled(&l->load->call))
         e = ERR_TIMEOUT;
     if (e == ERR_OK && more)

@@ -54,12 +54,21 @@ static struct extension *extension_find(const struct cassandra_pages *p, const s
     return NULL;
 }
 
-/* Who came too late for what was written, as where a life is short, asks once more. */
+/* Who came too late for what was written, as where a life is short, asks once more; and who has
+ * time left where the first one's was over. */
 static bool extension_is_enough(const struct extension *x)
 {
     const struct page_policy *p = cassandra_pages_bucket_policy(x->order.bucket);
-    return x->order.call.why != ERR_OK ||
-           !retention_wants_extension(p, &x->order.render, clock_store(x->pages->opts.clock));
+    err why = x->order.call.why;
+    if (why != ERR_OK)
+        return why != ERR_TIMEOUT && why != ERR_UNAVAILABLE;
+    return !retention_wants_extension(p, &x->order.render, clock_store(x->pages->opts.clock));
+}
+
+static bool has_time(const struct extension *x, const struct page_order *o)
+{
+    int64_t until_ns = o->call.deadline.ns;
+    return until_ns == 0 || clock_mono(x->pages->opts.clock).ns < until_ns;
 }
 
 static void extension_over(struct store_call *c)
@@ -74,7 +83,7 @@ static void extension_over(struct store_call *c)
     for (struct page_order *o = x->waiters, *next; o != NULL; o = next) {
         next = o->call.own;
         o->call.own = NULL;
-        if (next != NULL && !enough) {
+        if (next != NULL && !enough && has_time(x, o)) {
             store_call_post(pages_extend(p, o), &o->call);
             continue;
         }

@@ -26,8 +26,8 @@
 enum {
     POLICIES_AHEAD_SKEWS = 20,     /* so many times max_skew ahead, when that is more */
     POLICIES_OF_BUCKET_MAX = 1000, /* that ever came */
-    POLICIES_BUCKETS_MAX = 65,
-    POLICIES_STALE_MS = 30000, /* who has not looked for so long knows them no more */
+    POLICIES_BUCKETS_MAX = 65,     /* as many as a configuration has, and that of stashes */
+    POLICIES_STALE_MS = 30000,     /* who has not looked for so long knows them no more */
 };
 
 /* Those of one bucket, in order. None: count 0. ERR_CORRUPT: a cell cannot be read, or one is

@@ -7,9 +7,10 @@
  * may fall apart when several clients change its schema at once. So apply takes a lock by a
  * conditional write, lets each statement reach all nodes before the next, and notes the version
  * last. A run that broke off is begun again.
- *   A look also compares the tables and columns that are there with those that belong to that
- * version. What is missing then was dropped by somebody, with all its rows: schema_apply makes it
- * again only where it is told to. Why so: docs/adr/0055. Thread: the client's loop. */
+ *   A look also compares the tables that are there with those that belong to that version, and
+ * their columns, if it is this program's. What is missing then was dropped by somebody, with all
+ * its rows: schema_apply makes it again only where it is told to. Why so: docs/adr/0055. Thread:
+ * the client's loop. */
 #ifndef CASSANDRA_SCHEMA_H
 #define CASSANDRA_SCHEMA_H
 

@@ -97,11 +97,16 @@ static void watch_checked(void *ctx, err why, const struct schema_found *found,
     s->strange = table < SCHEMA_TABLES ? s->strange + 1 : 0;
     if (s->strange == STRANGE_LOOKS) {
         fault_strange(s, "a table of the store");
+    } else if (s->strange > 0) {
+        fault_set(
+            s, STORE_LACKS,
+            "keyspace_remade: a table of the store seems to be another one than before: it is "
+            "looked at once more");
     } else if (schema_tell(found, version, s->opts.keyspace, &told) != ERR_OK) {
         struct err_note named;
         err_note_set(&named, "schema_missing: %s", told.text);
         fault_set(s, STORE_LACKS, named.text);
-    } else if (s->strange == 0) {
+    } else {
         fault_set(s, STORE_WHOLE, "");
         s->check_at = store_in_ms(s, CHECK_PERIOD_MS);
     }

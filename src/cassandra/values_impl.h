@@ -229,7 +229,7 @@ struct values_lease {
 };
 /* Takes or renews it. Not held afterwards: *next says when to come again. */
 MUST_CHECK err values_lease_hold(struct values *v, struct values_lease *l, store_time *next);
-/* The sweep is over. */
-MUST_CHECK err values_lease_done(struct values *v, struct values_lease *l);
+/* The sweep is over. *next: when the next one begins. */
+MUST_CHECK err values_lease_done(struct values *v, struct values_lease *l, store_time *next);
 
 #endif

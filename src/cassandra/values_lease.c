@@ -126,12 +126,13 @@ err values_lease_hold(struct values *v, struct values_lease *l, store_time *next
     return e;
 }
 
-err values_lease_done(struct values *v, struct values_lease *l)
+err values_lease_done(struct values *v, struct values_lease *l, store_time *next)
 {
     struct values_ask *a = ask_new(v);
-    bool applied;
+    bool applied; /* else another one took it meanwhile, and sweeps once more */
     l->until = STORE_TIME_ZERO;
     l->done_at = clock_store(v->opts.clock);
+    *next = store_time_add(l->done_at, period_ns(v));
     err e = lease_set(a, l, &applied);
     l->held = false;
     free(a);

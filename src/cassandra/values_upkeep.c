@@ -468,14 +468,11 @@ static err upkeep_step(struct values *v, struct values_sweep *s)
     t->rows = calloc(ROWS_MAX + 1, sizeof *t->rows);
     INVARIANT(t->rows != NULL);
     err e = sweep_step(t, &over);
+    store_time next;
     if (e == ERR_OK && over)
-        e = values_lease_done(v, &s->lease);
+        e = values_lease_done(v, &s->lease, &next);
     if (e == ERR_OK && over)
-        *s =
-            (struct values_sweep){ .again_at = store_time_add(clock_store(v->opts.clock),
-                                                              v->opts.period_ns == 0
-                                                                  ? VALUES_SWEEP_PERIOD_S * NS_PER_S
-                                                                  : v->opts.period_ns) };
+        *s = (struct values_sweep){ .again_at = next };
     free(t->rows);
     arena_fini(&t->arena);
     free(t);
@@ -493,14 +490,11 @@ err values_upkeep(struct table_store *store, bool *more, store_time *next)
     err e = ERR_OK;
     if (!store_time_before(now, s->again_at)) {
         store_time wait = now;
-        bool held = s->lease.held;
         e = values_lease_hold(v, &s->lease, &wait);
         if (e == ERR_OK && s->lease.held)
             e = upkeep_step(v, s);
         else if (e == ERR_OK) /* another's, or it was lost: then the way through begins anew */
             *s = (struct values_sweep){ .again_at = wait };
-        else if (held)
-            *s = (struct values_sweep){ .again_at = now };
     }
     *more = e == ERR_OK && store_time_before(s->again_at, now);
     *next = *more ? now : s->again_at;

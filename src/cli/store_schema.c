@@ -105,7 +105,9 @@ static void tell_missing(const struct schema_verb *v)
             made ? "ed" : "s", f->missing);
     fprintf(stderr, "Somebody dropped that, and its rows are gone: renders, or what was purged or "
                     "hidden, or values, by the table.\n");
-    if (made)
+    if (made && f->tables_missing == 0)
+        fprintf(stderr, "It was made again, empty. Servers that run go on.\n");
+    else if (made)
         fprintf(stderr, "It was made again, empty. Servers that run end by themselves, and have to "
                         "be started again. What the table `title` or `word` knew to be hidden is "
                         "known no more.\n");

@@ -23,6 +23,7 @@ struct job {
     struct tid tid;
     struct client_call *call; /* in the air; NULL: not */
     bool ask, purge, answered, accepted, holding;
+    bool looks; /* first: is there anything to purge? */
     unsigned tries;
     mono not_before;
 };
@@ -136,7 +137,7 @@ static void put_path(const struct client *c, const struct upload_item *item, str
         char rev[24], tid[TID_TEXT_BYTES + 1];
         snprintf(rev, sizeof rev, "%llu", (unsigned long long)item->rev);
         tid_format(item->tid, tid);
-        client_path_render(c, out, STR("all"), item->title,
+        client_path_render(c, out, item->purge ? STR("explain") : STR("all"), item->title,
                            (const char *const[]){ rev, item->purge ? NULL : tid });
         if (item->pin)
             buf_put(out, STR("?stash=true"));
@@ -155,7 +156,7 @@ static struct job *job_new(const struct uploads *u, const struct upload_item *it
     INVARIANT(j != NULL);
     j->magic = JOB_MAGIC;
     j->ask = item->ask;
-    j->purge = item->purge;
+    j->purge = j->looks = item->purge;
     j->rev = item->rev;
     j->tid = item->tid;
     j->title_n = item->title.n < NAME_BYTES ? item->title.n : NAME_BYTES;
@@ -201,9 +202,9 @@ static void fly(struct uploads *u, struct job *j)
     struct client_call *call = calloc(1, sizeof *call);
     INVARIANT(call != NULL);
     *call = (struct client_call){
-        .request = { .method = j->ask     ? "GET"
-                               : j->purge ? "DELETE"
-                                          : "PUT",
+        .request = { .method = j->ask || j->looks ? "GET"
+                               : j->purge         ? "DELETE"
+                                                  : "PUT",
                      .path = buf_str(&j->path),
                      .has_body = !j->ask && !j->purge,
                      .body = buf_str(j->holding ? &j->hold : &j->body),
@@ -306,6 +307,27 @@ static bool is_full(const struct client_answer *a)
     return full;
 }
 
+/* What can be read of a revision is purged; what cannot be is none of a server's purges, of which a
+ * title keeps few apart. */
+static void take_looked(struct uploads *u, struct job *j, const struct client_answer *a)
+{
+    static const char *const hidden[] = { "unknown", "culled", "purged", "suppressed", "deleted" };
+    char rev[24];
+    json_t *doc = json_body_read(buf_str(&a->body));
+    str state = json_body_text(json_object_get(doc, "state"));
+    bool reads = a->status == 200 && state.n > 0;
+    for (unsigned i = 0; i < COUNT_OF(hidden) && reads; i++)
+        reads = !str_eq(state, str_of(hidden[i]));
+    json_decref(doc);
+    j->looks = false;
+    j->tries = 0;
+    j->answered = j->accepted = !reads;
+    (void)snprintf(rev, sizeof rev, "%llu", (unsigned long long)j->rev); /* fits */
+    buf_clear(&j->path);
+    client_path_render(u->opts.client, &j->path, STR("all"), job_title(j),
+                       (const char *const[]){ rev, NULL });
+}
+
 static void take_status(struct uploads *u, struct job *j, const struct client_answer *a)
 {
     int status = a->status;
@@ -314,9 +336,17 @@ static void take_status(struct uploads *u, struct job *j, const struct client_an
         (void)client_explain(u->opts.client, a, &note);
     else if (is_other_server(u, a, &note))
         return;
+    if (j->looks && (status == 200 || status == 404 || status == 410)) {
+        take_looked(u, j, a);
+        return;
+    }
     switch (status) {
     case 204:
-        u->counts.purged += j->purge;
+        if (!j->purge) {
+            refuse(u, j, "204 is no answer to a PUT");
+            return;
+        }
+        u->counts.purged++;
         j->answered = j->accepted = true;
         return;
     case 200:

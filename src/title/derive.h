@@ -13,8 +13,8 @@
  * Ownership: what is given out is in the caller's arena and borrows facts and policies: these must
  * outlive it. Errors: ERR_LIMIT, when the arena is full; then *out is undefined. Nothing else
  * fails. Thread: any; no two for one arena. Limits: none of its own. Derive and cull take n log n
- * steps of the facts, and more where a policy groups renders; forget holds each purge and repeated
- * mark against all facts.
+ * steps of the facts, and more where a policy groups renders; forget holds each purge, making and
+ * repeated mark against all facts.
  *
  * Many servers write facts, each by its own clock. Let max_skew be how far a clock may be wrong.
  *   1 A fact's time is title_stamp of what its decision saw: what a server knew of comes before
@@ -115,7 +115,8 @@ bool title_has_puts(const struct title_facts *in);
  * sees it; then facts are deleted. From then on any of them may be there or not: a deletion that is
  * lost, or done in part, or undone by a copy that was away, changes nothing.
  *   traces_max  a title keeps so many traces, and the lowest names above that are unknown once
- *               their FORGOTTEN is there; 0: however many */
+ *               their FORGOTTEN is there; 0: however many. Those above a render that is stored
+ *               stay: what is forgotten are always the lowest names of all */
 struct title_forgotten {
     const struct fact **facts;
     size_t count;

@@ -186,9 +186,9 @@ def what_the_wiki_hides_later_is_purged_at_the_other_server(binary):
         eq(target.request('GET', old).status, 200)
         origin.hide('Earth', 1)
         check(source.request('GET', old, {'Cache-Control': 'no-cache'}).status in (403, 410), 'hidden')
-        for _ in range(2):
+        for purged in (1, 0):               # what is purged there already is left alone
             done = client(*migrate, '--json')
-            eq(json.loads(done.stdout)['hidden'], 1, done)
+            eq(json.loads(done.stdout)['hidden'], purged, done)
             check(b'purges of that server' in done.stderr, done)
             eq(target.request('GET', old).status, 410)
             eq(target.request('GET', newest).status, 200)
