@@ -25,6 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / 'tools/cassandra'))
 
 SCHEMA_TIMEOUT = 300
+SCHEMA_TRIES = 4
 KEPT = 'meta'               # the table that says which tables there are
 
 _of_data = {}               # keyspaces of data folders in use
@@ -111,8 +112,11 @@ def make(binary, data, words=()):
     if not _of_data and not _free:
         atexit.register(_drop_all)
     if str(data) not in _of_data and not _free:
-        subprocess.run([binary, 'store', 'schema', *options(data)], stdin=subprocess.DEVNULL, check=True,
-                       stdout=subprocess.DEVNULL, timeout=SCHEMA_TIMEOUT)
+        command = [binary, 'store', 'schema', *options(data)]
+        for again in range(SCHEMA_TRIES, 0, -1):    # a busy node may not make all tables in the time of one
+            if subprocess.run(command, stdin=subprocess.DEVNULL, check=again == 1, stdout=subprocess.DEVNULL,
+                              timeout=SCHEMA_TIMEOUT).returncode == 0:
+                break
     policies(binary, [*words, *options(data)])
 
 
