@@ -26,6 +26,7 @@ sys.path.append(str(HERE.parents[1] / 'tools/cassandra'))
 
 SCHEMA_TIMEOUT = 300
 SCHEMA_TRIES = 4
+WRONG = 2                   # the exit code of who was told nonsense
 KEPT = 'meta'               # the table that says which tables there are
 
 _of_data = {}               # keyspaces of data folders in use
@@ -89,6 +90,15 @@ def found(data, folder):
     return ['--config', str(file)]
 
 
+def run_again(command, ends):
+    """A verb, until it ends with one of these codes: a busy node may be too slow for it."""
+    for _ in range(SCHEMA_TRIES):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False, capture_output=True, text=True, timeout=SCHEMA_TIMEOUT)
+        if done.returncode in ends:
+            break
+    return done
+
+
 def policies(binary, words):
     """`policy apply` with those of the words of `serve` that it knows. What is wrong with them the server says itself."""
     known, first = [], None
@@ -101,8 +111,7 @@ def policies(binary, words):
             known += [flag, value]
         elif flag == '--domain':
             known += ['--set', f'domains={value}']
-    subprocess.run([binary, 'policy', 'apply', *known], stdin=subprocess.DEVNULL, check=False, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL, timeout=SCHEMA_TIMEOUT)
+    run_again([binary, 'policy', 'apply', *known], (0, WRONG))
 
 
 def make(binary, data, words=()):
@@ -112,11 +121,7 @@ def make(binary, data, words=()):
     if not _of_data and not _free:
         atexit.register(_drop_all)
     if str(data) not in _of_data and not _free:
-        command = [binary, 'store', 'schema', *options(data)]
-        for again in range(SCHEMA_TRIES, 0, -1):    # a busy node may not make all tables in the time of one
-            if subprocess.run(command, stdin=subprocess.DEVNULL, check=again == 1, stdout=subprocess.DEVNULL,
-                              timeout=SCHEMA_TIMEOUT).returncode == 0:
-                break
+        run_again([binary, 'store', 'schema', *options(data)], (0,)).check_returncode()
     policies(binary, [*words, *options(data)])
 
 
