@@ -1,10 +1,12 @@
 """Goal: with servers in two data centres, those of one go on while the other is cut off, and afterwards both have all that
-was acknowledged in either. Method: two nodes in dc1, one in dc2, a server in each; the nodes of a data centre are stopped
-(SIGSTOP) while the other server writes; then both servers are asked for all of it."""
+was acknowledged in either, and nothing that was purged in either. Method: two nodes in dc1, one in dc2, a server in each; the
+nodes of a data centre are stopped (SIGSTOP) while the other server writes and purges; then both servers are asked for all of
+it. CENTRES_SEED=N makes the same requests again."""
 import contextlib
+import os
 import random
 
-from rig import Cluster, check, eq, main, scene, wait_until
+from rig import Cluster, SceneError, check, eq, main, scene, wait_until
 
 from harness import Server
 from served import DOMAIN, PAGE, options, policy, schema
@@ -31,6 +33,7 @@ def words_of(cluster, dc, *more):
 class Ledger:
     def __init__(self):
         self.kept = {}          # (title, rev): (tid, body)
+        self.purged = {}        # (title, rev): tid
         self.failed = 0
 
     def write(self, server, title, rev):
@@ -43,8 +46,25 @@ class Ledger:
             self.failed += 1
         return answer.status
 
-    def missing(self, server):
+    def purge(self, server, title):
+        """Of an older revision, if there is one."""
+        revs = sorted(rev for other, rev in self.kept if other == title)[:-1]
+        for rev in revs[:1]:
+            tid, body = self.kept.pop((title, rev))
+            answer = server.request('DELETE', f'{PAGE}/all/{title}/{rev}')
+            if answer.status == 204:
+                self.purged[title, rev] = tid
+            else:       # it may have happened
+                check(answer.status == 503, f'purge of {title} {rev} {body}: {answer.status}')
+                self.failed += 1
+
+    def wrong(self, server):
+        """What it lacks, or gives though it was purged."""
         out = []
+        for (title, rev), tid in self.purged.items():
+            answer = server.request('GET', f'{PAGE}/html/{title}/{rev}/{tid}')
+            if answer.status not in (404, 410):
+                out.append((title, rev, 'purged', answer.status))
         for (title, rev), (tid, body) in self.kept.items():
             answer = server.request('GET', f'{PAGE}/html/{title}/{rev}/{tid}')
             if (answer.status, answer.body) != (200, body):
@@ -56,10 +76,18 @@ class Ledger:
                 out.append((title, last, answer.status, answer.body[:40]))
         return out
 
+    def settles(self, server, dc):
+        try:
+            wait_until(lambda: not self.wrong(server), f'{dc} has all', timeout=TOGETHER_S, pause=2)
+        except SceneError as error:
+            raise SceneError(f'{error}: {self.wrong(server)}') from None
+
 
 @scene
 def one_data_centre_goes_on_and_both_have_all_afterwards(binary):
-    rng, ledger = random.Random(1), Ledger()
+    seed = int(os.environ.get('CENTRES_SEED') or random.SystemRandom().randrange(1 << 32))
+    print(f'   CENTRES_SEED={seed}', flush=True)
+    rng, ledger = random.Random(seed), Ledger()
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(Cluster(nodes=NODES, datacentres=2))
         sites = sites_of(cluster)
@@ -79,10 +107,12 @@ def one_data_centre_goes_on_and_both_have_all_afterwards(binary):
             for n in sites[away]:
                 cluster.stop(n)
             acknowledged = 0
-            for title in range(TITLES):
+            for title in rng.sample(range(TITLES), TITLES):
                 rev += 1
                 acknowledged += ledger.write(at[stays], f'T{title}', rev) == 201
-                if title % 4 == 0:
+                if rng.random() < 0.3:
+                    ledger.purge(at[stays], f'T{title}')
+                if rng.random() < 0.3:
                     answer = at[stays].request('GET', f'{PAGE}/html/T{title}')
                     check(answer.status in (200, 503), f'{answer.status}')
             check(acknowledged > TITLES / 2, f'{stays} goes on without {away}: {acknowledged} of {TITLES}')
@@ -91,8 +121,8 @@ def one_data_centre_goes_on_and_both_have_all_afterwards(binary):
             for n in sites[away]:
                 cluster.cont(n)
             for dc in sites:
-                wait_until(lambda dc=dc: not ledger.missing(at[dc]), f'{dc} has all', timeout=TOGETHER_S, pause=2)
-        print(f'   {len(ledger.kept)} acknowledged, {ledger.failed} refused, all in both')
+                ledger.settles(at[dc], dc)
+        print(f'   {len(ledger.kept)} acknowledged, {len(ledger.purged)} purged, {ledger.failed} refused, the same in both')
 
 
 main()
