@@ -21,7 +21,7 @@ def options(cluster, space, *more, points=None):
 def schema(binary, cluster, space, *words):
     """`palimpsest store schema`; returns what subprocess.run does."""
     return subprocess.run(
-        [binary, 'store', 'schema', *options(cluster, space, 'store.replication=dc1=1'), *words],
+        [binary, 'store', 'schema', '--timeout', '4m', *options(cluster, space, 'store.replication=dc1=1'), *words],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
 
 
