@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ECHO_LATE_MAX = 2 /* so many times it was published, and has not come */ };
+
 static const str echo_mark = STR_INIT("\001echo ");
 
 static const unsigned state_next[REDIS_STATES] = {
@@ -77,20 +79,33 @@ static void on_push(void *ctx, const struct redis_reply *reply)
     }
 }
 
-/* The subscriber has sent an echo each time; the one before must have come back. */
+static void echo_published(void *ctx, err why, const struct redis_reply *reply,
+                           const struct err_note *note)
+{
+    struct redis *r = ctx;
+    (void)reply;
+    (void)note;
+    r->echo_answered |= why == ERR_OK;
+}
+
+/* An echo each time, once the one before has come back. Of one whose PUBLISH waits behind other
+ * commands nothing is known yet: their timeout tells of a server that stands still. */
 static void on_echo(void *ctx)
 {
     struct redis *r = ctx;
     if (r->state != REDIS_UP)
         return;
     if (r->echo_seen != r->echo_sent) {
-        redis_break(r, ERR_UNAVAILABLE, "messages do not arrive any more");
+        if (r->echo_answered && ++r->echo_late == ECHO_LATE_MAX)
+            redis_break(r, ERR_UNAVAILABLE, "messages do not arrive any more");
         return;
     }
+    r->echo_answered = false;
+    r->echo_late = 0;
     char text[REDIS_NUMBER_BYTES + 8];
     int n = snprintf(text, sizeof text, "%s%llu", echo_mark.p, (unsigned long long)++r->echo_sent);
     str args[] = { STR("PUBLISH"), str_of(r->channels[0]), { .p = text, .n = (size_t)n } };
-    if (redis_command(r, args, COUNT_OF(args), NULL, NULL) != ERR_OK)
+    if (redis_command(r, args, COUNT_OF(args), echo_published, r) != ERR_OK)
         r->echo_sent--;
 }
 
@@ -161,6 +176,8 @@ void redis_maybe_up(struct redis *r)
     r->stats.down_ns += (uint64_t)(redis_now(r).ns - r->down_since.ns);
     r->up_since = redis_now(r);
     r->echo_sent = r->echo_seen = 0;
+    r->echo_answered = false;
+    r->echo_late = 0;
     if (r->opts.channels_count > 0)
         loop_timer_start(r->echo, r->opts.echo_ms, r->opts.echo_ms);
     log_state(r, LOG_INFO, "redis.up", LOG_CSTR("run_id", r->run_id));

@@ -67,6 +67,8 @@ struct redis {
     char run_id[REDIS_RUN_ID_BYTES_MAX + 1];
     int64_t retry_ms;
     uint64_t echo_sent, echo_seen;
+    bool echo_answered; /* the PUBLISH of the last one is done */
+    unsigned echo_late;
     mono down_since, up_since;
     mono refused_at;  /* the last line about refusals */
     uint64_t refused; /* since then */
