@@ -23,10 +23,8 @@ import time
 import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-for place in ('wiki', 'cassandra'):
-    sys.path.append(str(ROOT / 'tools' / place))
+sys.path.append(str(ROOT / 'tools' / 'wiki'))
 import mediawiki                     # noqa: E402  pylint: disable=wrong-import-position
-from cluster import Cluster          # noqa: E402  pylint: disable=wrong-import-position
 BUILDS = pathlib.Path(os.environ.get('TEST_BUILDS', ROOT / 'build-test')).resolve()
 FUZZ_SECONDS = int(os.environ.get('FUZZ_SECONDS', '10'))
 FUZZ_SEED = int(os.environ.get('FUZZ_SEED', '1'))      # 0: another each time, for runs that look for something new
@@ -350,7 +348,7 @@ def step_fuzz(counts, ahead):
 SCENE_FILE = re.compile(r'== (\S+) .*: (\d+) s$')    # as test/scene/run.py heads what a file said
 
 
-def run_scenes(step, name, counts, *files, jobs=BESIDE, more_env=None):
+def run_scenes(step, name, counts, *files, jobs=BESIDE):
     """Runs the scenes of these files, or all of test/scene, with the binary of a build."""
     binary = BUILDS / name / 'palimpsest'
     if not binary.exists():
@@ -358,7 +356,7 @@ def run_scenes(step, name, counts, *files, jobs=BESIDE, more_env=None):
         counts.add(0, 1)
         return
     command = [sys.executable, ROOT / 'test' / 'scene' / 'run.py', binary, *(['--', *files] if files else [])]
-    env = {**os.environ, 'SCENE_JOBS': str(jobs), **(more_env or {})}
+    env = {**os.environ, 'SCENE_JOBS': str(jobs)}
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, errors='replace')
     said = ['']                       # since the last one that passed
     progress, passed, durations = Progress(f'{step}: passed'), 0, []
@@ -426,43 +424,26 @@ def step_faults(counts, _ahead):
     run_slow_wiki('faults', counts)
 
 
-def run_cassandra(step, counts, *patterns, share=None):
-    """The files of test/cassandra of these names, one after another. share: the folder of a node that is up, for all that need no other; the rest
-    start and end nodes of their own."""
+def run_cassandra(step, counts, *patterns):
+    """The files of test/cassandra of these names, one after another. Each starts and ends nodes of its own: of the tables of many
+    files a node has no memory left."""
     programs = ['palimpsest', 'example/cql', 'test/cassandra/client', 'bench/cql_strategies',
                 *(f'test/unit/cassandra/{path.stem}' for path in sorted((ROOT / 'test/unit/cassandra').glob('test_*.c')))]
     broken = build('gcc', GCC[0], programs, GCC[1])
     if broken:
         counts.tell(f'{step}: the build', broken)
     files = sorted(path for pattern in patterns for path in (ROOT / 'test' / 'cassandra').glob(pattern))
-    run_scenes(step, 'gcc', counts, *files, jobs=1, more_env={'CASSANDRA_NODE_DIR': str(share)} if share else None)
-
-
-NODES = []                            # clusters that are up
-
-
-def end_nodes(number, _frame):
-    """A node that a scene killed and started again outlives that scene, and would outlive this program."""
-    for cluster in NODES:
-        cluster.end_all()
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-
-
-def run_node(step, counts, *patterns):
-    with Cluster() as cluster:
-        NODES.append(cluster)
-        run_cassandra(step, counts, *patterns, share=cluster.folder)
+    run_scenes(step, 'gcc', counts, *files, jobs=1)
 
 
 def step_node(counts, _ahead):
     """A real Cassandra of one node: what servers keep there, and that they are one store."""
-    run_node('node', counts, *(f'scene_{name}.py' for name in ('cql', 'pages', 'pages_served', 'server', 'values')))
+    run_cassandra('node', counts, *(f'scene_{name}.py' for name in ('cql', 'pages', 'pages_served', 'server', 'values')))
 
 
 def step_cassandra(counts, _ahead):
     """All that one node is enough for."""
-    run_node('cassandra', counts, 'test_*.py', 'scene_*.py')
+    run_cassandra('cassandra', counts, 'test_*.py', 'scene_*.py')
 
 
 def step_cassandra_long(counts, _ahead):
@@ -510,7 +491,6 @@ def main():
         if name not in STEPS:
             print(f'no step {name}; there are: {" ".join(STEPS)}', file=sys.stderr)
             return 2
-    signal.signal(signal.SIGTERM, end_nodes)
     BUILDS.mkdir(parents=True, exist_ok=True)
     lock = open(BUILDS / '.lock', 'w', encoding='ascii')
     try:

@@ -28,15 +28,16 @@ from harness import (     # noqa: E402,F401  pylint: disable=wrong-import-positi
     SceneError, check, eq, main, scene, wait_until)
 
 _node = []
+HEAP = '1G'                      # of a node on which each scene makes tables
 
 
 def node():
     """A cluster of one node without log-in or TLS, shared by the scenes of a file; it ends with the
     program. It runs when this returns, whatever the scene before has done to it.
-    CASSANDRA_NODE_DIR: the folder of one that is up, which all files share and who started it ends."""
+    CASSANDRA_NODE_DIR: the folder of one that is up, for one file or a few: tables fill its memory."""
     if not _node:
         folder = os.environ.get('CASSANDRA_NODE_DIR')
-        _node.append(Cluster.found(folder) if folder else Cluster().up())
+        _node.append(Cluster.found(folder) if folder else Cluster(heap=HEAP).up())
     cluster = _node[0]
     if cluster.pid(1) is not None and not cluster.runs(1):
         cluster.cont(1)
