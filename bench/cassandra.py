@@ -12,6 +12,7 @@ the packages; ready wants wrk. loss takes 6 minutes, hour 65, ready 3 and start 
 The load of loss and hour is open: each request has its instant, whatever became of those before it, and its latency counts from
 that instant. So a server that stands still is seen by all requests that would have come meanwhile."""
 import argparse
+import collections
 import contextlib
 import http.client
 import itertools
@@ -40,6 +41,8 @@ DOMAIN = 'bench.test'
 PAGE = f'/{DOMAIN}/v1/page'
 BODY_BYTES = 20000
 REQUEST_S = 30          # a request that takes longer has failed
+FINE = (200, 201)
+WHY_BYTES = 300         # of an answer that failed
 READY_S = 120
 POLL_S = 0.005
 WORKERS = 64            # under way at once; more, and requests are late, which counts
@@ -161,8 +164,8 @@ def load_worker(turns, plan, ports, began, samples):
                 connections[port] = http.client.HTTPConnection('127.0.0.1', port, timeout=REQUEST_S)
             connections[port].request('GET' if body is None else 'PUT', path, body)
             answer = connections[port].getresponse()
-            answer.read()
-            status = answer.status
+            said = answer.read()
+            status = answer.status if answer.status in FINE else f'{answer.status} {said[:WHY_BYTES].decode(errors="replace")}'
         except (http.client.HTTPException, OSError):
             connections.pop(port).close()
         samples.append((instant, time.monotonic() - instant, kind, status))
@@ -248,7 +251,7 @@ class Renders:
 
 def cells_of(samples):
     """Count, failures, and p50, p99, p99.9 and the greatest in ms of those that did not fail."""
-    fine = [seconds * 1000 for _, seconds, _, status in samples if status in (200, 201)]
+    fine = [seconds * 1000 for _, seconds, _, status in samples if status in FINE]
     failed = len(samples) - len(fine)
     return [str(len(samples)), str(failed)] + [f'{quantile(fine, q):.1f}' for q in (0.5, 0.99, 0.999, 1)]
 
@@ -289,6 +292,9 @@ def loss(args):
             for kind in ('get', 'put'):
                 own = [s for s in load.samples if start <= s[0] < end and s[2] == kind]
                 print(f'| {name} | {end - start:.0f} | {kind} | ' + ' | '.join(cells_of(own)) + ' |')
+        whys = collections.Counter(str(s[3]) for s in load.samples if s[3] not in FINE)
+        for why, count in whys.most_common():
+            print(f'\nFailed {count} times: {why}')
         harmed = [s for s in load.samples if phases[2][0] <= s[0] < phases[4][0] and s[2] == 'get']
         p50, p99 = (float(cell) for cell in cells_of(harmed)[2:4])
         print(f'\nReads while a node was away or starting: p50 {p50:.1f} ms (goal 5), p99 {p99:.1f} ms (goal 100): '
@@ -332,7 +338,7 @@ def hour(args):
             failed = sum(int(cell[1]) for cell in cells.values())
             print(f'| {until:.1f} | ' + ' | '.join([*cells['get'][2:4], *cells['put'][2:4], str(failed), f'{kb:.1f}', str(facts), str(rows),
                   str(culled), *[f'{mean:.1f}, {most:.0f}' for mean, most in dead]]) + ' |')
-        failed = {s[3] for s in load.samples} - {200, 201}
+        failed = {s[3] for s in load.samples} - set(FINE)
         print(f'\nStatuses of those that failed: {sorted(map(str, failed)) or "none"}')
         too_many(args, cluster)
 
