@@ -149,6 +149,20 @@ def must(got, *statuses):
 
 # ---- an open load, in a process of its own
 
+def load_ask(connections, port, path, body):
+    """The status, with the words of what failed; None: the connection broke."""
+    try:
+        if port not in connections:
+            connections[port] = http.client.HTTPConnection('127.0.0.1', port, timeout=REQUEST_S)
+        connections[port].request('GET' if body is None else 'PUT', path, body)
+        answer = connections[port].getresponse()
+        said = answer.read()
+        return answer.status if answer.status in FINE else f'{answer.status} {said[:WHY_BYTES].decode(errors="replace")}'
+    except (http.client.HTTPException, OSError):
+        connections.pop(port).close()
+        return None
+
+
 def load_worker(turns, plan, ports, began, samples):
     """Takes the next request, waits for its instant, asks on a connection that it keeps."""
     connections = {}
@@ -158,16 +172,10 @@ def load_worker(turns, plan, ports, began, samples):
             return
         time.sleep(max(0, instant - time.monotonic()))
         port = ports[number % len(ports)]
-        status = None
-        try:
-            if port not in connections:
-                connections[port] = http.client.HTTPConnection('127.0.0.1', port, timeout=REQUEST_S)
-            connections[port].request('GET' if body is None else 'PUT', path, body)
-            answer = connections[port].getresponse()
-            said = answer.read()
-            status = answer.status if answer.status in FINE else f'{answer.status} {said[:WHY_BYTES].decode(errors="replace")}'
-        except (http.client.HTTPException, OSError):
-            connections.pop(port).close()
+        kept = port in connections
+        status = load_ask(connections, port, path, body)
+        if status is None and kept:      # a server may end what was idle for long, just then
+            status = load_ask(connections, port, path, body)
         samples.append((instant, time.monotonic() - instant, kind, status))
 
 
