@@ -30,7 +30,7 @@ enum {
 
 static void fault_set(struct cassandra_store *s, enum store_fault fault, const char *text)
 {
-    enum store_fault was = atomic_load(&s->fault);
+    enum store_fault was = (enum store_fault)atomic_load(&s->fault);
     if (was == STORE_STRANGE)
         return;
     INVARIANT(pthread_mutex_lock(&s->told_lock) == 0);

@@ -83,9 +83,10 @@ static void echo_published(void *ctx, err why, const struct redis_reply *reply,
                            const struct err_note *note)
 {
     struct redis *r = ctx;
+    (void)why; /* refused, as by a user who may not: then it will not come */
     (void)reply;
     (void)note;
-    r->echo_answered |= why == ERR_OK;
+    r->echo_answered = true;
 }
 
 /* An echo each time, once the one before has come back. Of one whose PUBLISH waits behind other
