@@ -59,16 +59,6 @@ void cassandra_pages_free(struct cassandra_pages **pp)
     free(p);
 }
 
-static void pages_lock(struct cassandra_pages *p)
-{
-    INVARIANT(pthread_mutex_lock(&p->lock) == 0);
-}
-
-static void pages_unlock(struct cassandra_pages *p)
-{
-    INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
-}
-
 static err domain_add(struct cassandra_pages *p, str name, uint32_t *out)
 {
     if (p->domains_count == CASSANDRA_DOMAINS_MAX || name.n > TITLES_NAME_BYTES_MAX)

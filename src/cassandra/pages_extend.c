@@ -19,16 +19,6 @@ struct extension {
     struct page_order *waiters; /* by their call.own; the first stands last */
 };
 
-static void extensions_lock(struct cassandra_pages *p)
-{
-    INVARIANT(pthread_mutex_lock(&p->lock) == 0);
-}
-
-static void extensions_unlock(struct cassandra_pages *p)
-{
-    INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
-}
-
 /* No more are in the table than there are requests: an address is seed enough. */
 static uint64_t extension_hash(const struct page_order *o)
 {
@@ -76,9 +66,9 @@ static void extension_over(struct store_call *c)
     struct extension *x =
         CONTAINER_OF(CONTAINER_OF(c, struct page_order, call), struct extension, order);
     struct cassandra_pages *p = x->pages;
-    extensions_lock(p);
+    pages_lock(p);
     hash_remove(&p->extensions, &x->node);
-    extensions_unlock(p);
+    pages_unlock(p);
     bool enough = extension_is_enough(x);
     for (struct page_order *o = x->waiters, *next; o != NULL; o = next) {
         next = o->call.own;
@@ -116,14 +106,14 @@ static struct extension *extension_new(struct cassandra_pages *p, const struct p
 
 enum store_start pages_extend(struct cassandra_pages *p, struct page_order *o)
 {
-    extensions_lock(p);
+    pages_lock(p);
     struct extension *x = extension_find(p, o);
     bool first = x == NULL;
     if (first)
         x = extension_new(p, o);
     o->call.own = x->waiters;
     x->waiters = o;
-    extensions_unlock(p);
+    pages_unlock(p);
     if (first)
         pages_order_start(p, &x->order);
     return STORE_LATER;

@@ -51,6 +51,14 @@ struct cassandra_pages {
     uint32_t domains_count;
 };
 #define CASSANDRA_PAGES_MAGIC 0xca55b00cu
+static inline void pages_lock(struct cassandra_pages *p)
+{
+    INVARIANT(pthread_mutex_lock(&p->lock) == 0);
+}
+static inline void pages_unlock(struct cassandra_pages *p)
+{
+    INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
+}
 
 void bucket_plans_init(struct page_bucket *b);
 void bucket_plans_fini(struct page_bucket *b);
