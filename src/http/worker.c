@@ -181,11 +181,14 @@ static void again_drop(struct http_conn *c)
     c->again = false;
 }
 
+/* Closing alone would not take it out of the set while a process that was forked has it open. */
 void worker_forgets(struct http_conn *c)
 {
+    struct epoll_event none = { 0 };
     if (c->again)
         again_drop(c);
-    atomic_fetch_sub(&c->worker->conns_count, 1); /* closing takes it out of the set */
+    (void)epoll_ctl(c->worker->set, EPOLL_CTL_DEL, c->fd, &none); /* fails when it never came in */
+    atomic_fetch_sub(&c->worker->conns_count, 1);
 }
 
 /* Each that is in the list now once; what comes in meanwhile waits for the next turn. */

@@ -62,14 +62,19 @@ void *__wrap_malloc(size_t size)
 /* ---- a process without descriptors ---- */
 
 static atomic_uint accepts_refused, accepts; /* the next so many fail; so many were tried */
+static atomic_int twin = -1;                 /* of the next connection, when it is 0 before */
 
 int __real_accept4(int fd, struct sockaddr *addr, socklen_t *addr_n, int flags);
 int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *addr_n, int flags);
 int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *addr_n, int flags)
 {
     atomic_fetch_add(&accepts, 1);
-    if (atomic_load(&accepts_refused) == 0)
-        return __real_accept4(fd, addr, addr_n, flags);
+    if (atomic_load(&accepts_refused) == 0) {
+        int got = __real_accept4(fd, addr, addr_n, flags);
+        if (got >= 0 && atomic_load(&twin) == 0)
+            atomic_store(&twin, dup(got));
+        return got;
+    }
     atomic_fetch_sub(&accepts_refused, 1);
     errno = EMFILE;
     return -1;
@@ -182,6 +187,13 @@ static void answer_is(int fd, int status, const char *body)
     assert_int_equal(a->status, status);
     assert_string_equal(a->body, body);
     free(a);
+}
+
+static bool is_served(uint16_t port)
+{
+    struct wire_answer a;
+    wire_ask(port, STR("GET /plain HTTP/1.1\r\nHost: x\r\n\r\n"), &a);
+    return a.status == 200;
 }
 
 /* So many GETs, then a POST to path, then a GET, all in one piece. */
@@ -385,19 +397,32 @@ static void a_worker_that_cannot_wait_for_its_listeners_accepts_later(void **sta
     http_server_free(&b.server);
 }
 
+/* A child that was forked and has not begun its program holds it, too: the kernel tells of a socket
+ * for as long as anybody has it open. */
+static void a_connection_that_is_over_is_heard_of_no_more(void **state)
+{
+    (void)state;
+    struct bench b = { .limits = { .connections_max = 1 } };
+    bench_begin(&b);
+    atomic_store(&twin, 0);
+    int fd = wire_connect(b.port);
+    assert_true(wire_send(fd, STR("GET /plain HTTP/1.1\r\nHost: x\r\n\r\n")));
+    answer_is(fd, 200, "plain\n");
+    int kept = atomic_exchange(&twin, -1);
+    assert_true(kept > 0);
+    close(fd);
+    for (unsigned i = 0; i < 3; i++) /* there is no room for another until it is over */
+        WAIT_UNTIL(is_served(b.port));
+    close(kept);
+    http_server_free(&b.server);
+}
+
 /* ---- how many ---- */
 
 static bool is_closed_by_now(int fd)
 {
     char byte;
     return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
-}
-
-static bool is_served(uint16_t port)
-{
-    struct wire_answer a;
-    wire_ask(port, STR("GET /plain HTTP/1.1\r\nHost: x\r\n\r\n"), &a);
-    return a.status == 200;
 }
 
 /* One worker is about to serve the last that may be, and another accepts one more. */
@@ -474,6 +499,7 @@ int main(void)
         cmocka_unit_test(what_is_behind_chunks_in_work_is_read_later),
         cmocka_unit_test(a_worker_without_descriptors_accepts_later),
         cmocka_unit_test(a_worker_that_cannot_wait_for_its_listeners_accepts_later),
+        cmocka_unit_test(a_connection_that_is_over_is_heard_of_no_more),
         cmocka_unit_test(no_more_are_served_than_may_be_whoever_accepts),
         cmocka_unit_test(a_body_that_ends_behind_the_server_calls_no_handler),
     };
