@@ -142,8 +142,28 @@ def say_longest(what, durations):
         say(f'   {what}: longest: ' + ', '.join(f'{name} {seconds:.0f} s' for name, seconds in longest))
 
 
+def tests_of(name, wanted):
+    """(names of tests, targets to build for them): those of build-test/name that wanted(test, files) is true for. test: as meson
+    introspects it; files: the paths that its command names."""
+    folder = BUILDS / name
+    said = subprocess.run(['meson', 'introspect', '--tests', folder], stdout=subprocess.PIPE, text=True, check=True).stdout
+    names, targets = [], []
+    for test in json.loads(said):
+        files = [pathlib.Path(os.path.normpath(folder / word)) for word in test['cmd']]
+        if wanted(test, files):
+            names.append(test['name'])
+            targets += [file.relative_to(folder) for file in files if folder in file.parents]
+    return names, targets
+
+
+def in_suite(name, suite):
+    """The targets of build-test/name that its tests of a suite want."""
+    return tests_of(name, lambda test, _: any(one.split(':')[-1] == suite for one in test['suite']))[1]
+
+
 def build(name, options, targets=(), env=None, behind=None):
-    """'' when build-test/name is set up and built, else what the compilers said."""
+    """'' when build-test/name is set up and built, else what the compilers said. targets: paths, or a function that says them once the
+    tree is set up; none: all."""
     folder = BUILDS / name
     with TREE_LOCKS[name]:
         if not (folder / 'build.ninja').exists():
@@ -153,6 +173,7 @@ def build(name, options, targets=(), env=None, behind=None):
                 return output[-4000:]
         elif '-Dfuzz=true' in options:             # a new target is seen at setup only
             run(['meson', 'setup', '--reconfigure', folder, ROOT])
+        targets = targets(name) if callable(targets) else targets
         fine, output = run_counted(['ninja', '-C', folder, '-k', '0', *targets], f'{name}: built', env, behind)
     return '' if fine else '\n'.join(line for line in output.splitlines() if not line.startswith('['))[:6000] or output[-6000:]
 
@@ -243,8 +264,8 @@ TREES = {                             # name: (options, targets, environment)
     'gcc': (GCC[0], (), GCC[1]),
     'release': (['--buildtype=release'], ('palimpsest', 'bench'), GCC[1]),
     'asan': (ASAN[0], (), ASAN[1]),
-    'tsan': (['-Db_sanitize=thread', LOOSE, LINES_ONLY], (), GCC[1]),
-    'fuzz': (['-Dfuzz=true', '-Db_sanitize=address,undefined', LOOSE, '-Dc_args=-fsanitize=fuzzer-no-link'],
+    'tsan': (['-Db_sanitize=thread', LOOSE, LINES_ONLY], lambda name: in_suite(name, 'tsan'), GCC[1]),
+    'fuzz': (['-Dfuzz=true', '-Db_sanitize=address,undefined', LOOSE, f'{LINES_ONLY} -fsanitize=fuzzer-no-link'],
              tuple(f'test/fuzz/{source.stem}' for source in FUZZ_SOURCES), {'CC': 'clang'}),
 }
 TREE_LOCKS = {name: threading.Lock() for name in TREES}
@@ -281,25 +302,18 @@ def changed():
     return paths, sorted({match[1] for match in found if match and (ROOT / 'src' / match[1]).is_dir()})
 
 
-def tests_of(name, areas):
-    """(names of tests, targets to build for them): those of build-test/name in test/unit/AREA and test/AREA."""
+def tests_of_areas(name, areas):
+    """As tests_of: those in test/unit/AREA and test/AREA."""
     folder = BUILDS / name
-    said = subprocess.run(['meson', 'introspect', '--tests', folder], stdout=subprocess.PIPE, text=True, check=True).stdout
     homes = [home / area for area in areas for home in (folder / 'test/unit', folder / 'test', ROOT / 'test/unit', ROOT / 'test')]
-    names, targets = [], []
-    for test in json.loads(said):
-        files = [pathlib.Path(os.path.normpath(folder / word)) for word in test['cmd']]
-        if any(home in file.parents for home in homes for file in files):
-            names.append(test['name'])
-            targets += [file.relative_to(folder) for file in files if folder in file.parents]
-    return names, targets
+    return tests_of(name, lambda _, files: any(home in file.parents for home in homes for file in files))
 
 
 def step_quick(counts, _ahead):
     """What changed alone: the tests of its folders in the build of the step gcc, and the gates."""
     paths, areas = changed()
     broken = build('gcc', GCC[0], ['build.ninja'], GCC[1])
-    names, targets = ([], []) if broken else tests_of('gcc', areas)
+    names, targets = ([], []) if broken else tests_of_areas('gcc', areas)
     say(f'   changed: {" ".join(areas) or "no folder of src"}; tests: {len(names)} and the gates')
     broken = broken or build('gcc', GCC[0], ['palimpsest', *targets], GCC[1])
     if broken:
@@ -382,16 +396,23 @@ def run_scenes(step, name, counts, *files, jobs=BESIDE):
 
 
 def step_scene(counts, _ahead):
-    for name in ('gcc', 'asan'):
-        run_scenes('scene', name, counts)
+    run_scenes('scene', 'gcc', counts)
+
+
+def step_scene_asan(counts, _ahead):
+    run_scenes('scene', 'asan', counts)
+
+
+def build_server(step, name, counts):
+    options, _, env = TREES[name]
+    broken = build(name, options, ['palimpsest'], env)
+    if broken:
+        counts.tell(f'{step} {name}: the build', broken)
 
 
 def step_wiki(counts, _ahead):
     e2e = ROOT / 'test' / 'e2e'
-    for name, (options, env) in {'gcc': GCC, 'asan': ASAN}.items():
-        broken = build(name, options, ['palimpsest'], env)
-        if broken:
-            counts.tell(f'wiki {name}: the build', broken)
+    build_server('wiki', 'gcc', counts)
     files = [e2e / 'scene_run_wiki.py', e2e / 'scene_wiki.py', e2e / 'scene_told.py', e2e / 'scene_fresh.py',
              e2e / 'scene_edges.py', e2e / 'scene_rest.py']
     if mediawiki.editor_is_wired(os.environ.get('WIKI_VERSION') or None):
@@ -403,14 +424,16 @@ def step_wiki(counts, _ahead):
     else:
         say('   left out: scene_eventbus.py, scene_jobs.py: EVENTBUS_DIR names no folder with the extension EventBus')
     run_scenes('wiki', 'gcc', counts, *files, jobs=1)         # each file has a wiki and a browser of its own: these do not wait
-    run_scenes('wiki', 'asan', counts, e2e / 'scene_wiki.py')
+
+
+def step_wiki_asan(counts, _ahead):
+    build_server('wiki', 'asan', counts)
+    run_scenes('wiki', 'asan', counts, ROOT / 'test' / 'e2e' / 'scene_wiki.py')
 
 
 def run_slow_wiki(step, counts):
     """One file of test/e2e that waits for most of its time."""
-    broken = build('gcc', GCC[0], ['palimpsest'], GCC[1])
-    if broken:
-        counts.tell(f'{step}: the build', broken)
+    build_server(step, 'gcc', counts)
     run_scenes(step, 'gcc', counts, ROOT / 'test' / 'e2e' / f'scene_{step}.py', jobs=1)
 
 
@@ -478,7 +501,8 @@ def step_model(counts, _ahead):
 
 
 STEPS = {
-    'gcc': step_gcc, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene, 'wiki': step_wiki,
+    'gcc': step_gcc, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene,
+    'scene-asan': step_scene_asan, 'wiki': step_wiki, 'wiki-asan': step_wiki_asan,
     'fuzz': step_fuzz, 'lag': step_lag, 'faults': step_faults, 'fresh': step_fresh, 'quick': step_quick,
     'node': step_node, 'cassandra': step_cassandra, 'cassandra-long': step_cassandra_long,
 }
