@@ -156,7 +156,7 @@ err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, s
 
 /* ---- stashes ---- */
 
-static str place_title(const struct page_place *p)
+static str place_title(const struct list_place *p)
 {
     return (str){ .p = p->title, .n = p->title_bytes };
 }
@@ -189,7 +189,7 @@ static err stashes_row(struct rows *all, const struct engine_row *found, struct 
     struct look k;
     if (!page_key_parse(found->key, &parts) || !title_fits(parts.title))
         return ERR_CORRUPT;
-    struct page_place at = { .title_bytes = parts.title.n, .name = parts.name };
+    struct list_place at = { .title_bytes = parts.title.n, .name = parts.name };
     memcpy(at.title, parts.title.p, parts.title.n);
     look_init(&k, all->bucket, all->view, parts.domain, place_title(&at));
     err e = look_decode(&k, parts.name, found, &row);

@@ -11,6 +11,7 @@
 
 #include "bucket/pages.h"
 #include "engine/engine.h"
+#include "store/listplace.h"
 #include "title/fact.h"
 
 enum {
@@ -45,16 +46,10 @@ MUST_CHECK err page_history(struct page_bucket *b, struct engine_view *v, uint32
 MUST_CHECK err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, str after,
                            const struct page_each *each);
 
-/* A render in the order of keys. */
-struct page_place {
-    char title[PAGE_TITLE_BYTES_MAX];
-    size_t title_bytes; /* 0: before the first */
-    struct page_name name;
-};
 struct page_stash_walk {
     uint32_t domain;
     str title;               /* a key: its renders alone; empty: of the whole domain */
-    struct page_place after; /* strictly after this one. Out: the last that was looked at */
+    struct list_place after; /* strictly after this one. Out: the last that was looked at */
     unsigned steps;          /* so many renders are looked at at most. Out: how many are left */
 };
 /* Renders that a stash pins now, by title, newest first, until each->render returns false (which is

@@ -17,7 +17,7 @@ struct slot { /* a title */
     struct listing *listing;
     struct store_call call; /* of its load */
     struct work *work;      /* it is loaded, when why is ERR_OK */
-    struct lists_place at;  /* its title */
+    struct list_place at;  /* its title */
     atomic_bool ready;
 };
 struct listing {
@@ -25,7 +25,7 @@ struct listing {
     struct page_list *list;
     struct lists_merge *merge; /* NULL: of one title */
     str bucket;
-    struct lists_place place; /* up to and with which all was told */
+    struct list_place place; /* up to and with which all was told */
     struct slot slots[LISTS_LOADS_MAX];
     unsigned first, count, told, damaged;
     uint64_t loads; /* begun */
@@ -66,7 +66,7 @@ static void slot_start(struct listing *l, str title)
                                    .done = slot_failed,
                                    .part_of = &l->list->call,
                                    .deadline = l->list->call.deadline };
-    lists_place_title(&s->at, title);
+    list_place_title(&s->at, title);
     l->loads++;
     struct work *w = work_new(l->pages, l->list->bucket, &s->call);
     w->request = s;
@@ -216,7 +216,7 @@ static void listing_end(struct listing *l)
     struct page_list *q = l->list;
     err why = l->why;
     if (why == ERR_OK && l->more) {
-        q->next = lists_place_put(q->what, &l->place, q->arena);
+        q->next = list_place_put(q->what, &l->place, q->arena);
         why = q->next.p == NULL ? ERR_LIMIT : ERR_OK;
     }
     if (q->next.p == NULL)
@@ -244,7 +244,7 @@ static bool listing_step(struct lists_turns *t)
 }
 
 enum store_start lists_start(struct cassandra_pages *p, struct page_list *q,
-                             const struct lists_place *from)
+                             const struct list_place *from)
 {
     bool stashes = q->what == LIST_STASHES;
     bool alone = stashes && q->title.n > 0;

@@ -180,7 +180,7 @@ enum store_start cassandra_pages_explain(struct cassandra_pages *p, struct page_
 
 /* ---- histories ---- */
 
-static err history_tell(const struct work *w, struct page_list *l, struct lists_place *at)
+static err history_tell(const struct work *w, struct page_list *l, struct list_place *at)
 {
     struct title_walk walk;
     struct page_row row;
@@ -189,7 +189,7 @@ static err history_tell(const struct work *w, struct page_list *l, struct lists_
                     at->name.rev == 0 ? page_name_last : page_name_below(at->name), false);
     while ((e = title_walk_alive(&walk, &row)) == ERR_OK) {
         if (!l->each.render(l->each.ctx, l->title, &row.r)) {
-            l->next = lists_place_put(LIST_HISTORY, at, l->arena);
+            l->next = list_place_put(LIST_HISTORY, at, l->arena);
             e = l->next.p == NULL ? ERR_LIMIT : ERR_OK;
             break;
         }
@@ -202,16 +202,16 @@ static err history_tell(const struct work *w, struct page_list *l, struct lists_
 static void history_loaded(struct work *w)
 {
     struct page_list *l = w->request;
-    struct lists_place at = { .title_bytes = 0 };
-    err e = l->from.n > 0 ? lists_place_get(LIST_HISTORY, l->from, &at) : ERR_OK;
+    struct list_place at = { .title_bytes = 0 };
+    err e = l->from.n > 0 ? list_place_get(LIST_HISTORY, l->from, &at) : ERR_OK;
     work_end(w, e == ERR_OK ? history_tell(w, l, &at) : e);
 }
 
 enum store_start cassandra_pages_list(struct cassandra_pages *p, struct page_list *l)
 {
-    struct lists_place from = { .title_bytes = 0 };
+    struct list_place from = { .title_bytes = 0 };
     l->next = STR("");
-    if (l->from.n > 0 && lists_place_get(l->what, l->from, &from) != ERR_OK)
+    if (l->from.n > 0 && list_place_get(l->what, l->from, &from) != ERR_OK)
         return store_call_done(&l->call, ERR_BAD);
     if (l->what != LIST_HISTORY)
         return lists_start(p, l, &from);

@@ -75,7 +75,7 @@ static void keys(str in)
 static void tokens(str in)
 {
     static const enum page_list_what kinds[] = { LIST_HISTORY, LIST_TITLES, LIST_STASHES };
-    struct page_place p;
+    struct list_place p;
     struct arena a;
     arena_init(&a, 1 << 16);
     for (size_t i = 0; i < COUNT_OF(kinds); i++)

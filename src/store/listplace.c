@@ -1,9 +1,10 @@
-/* lists_token.c - where a listing goes on, as bytes: a letter, which says of what, then the place
- * behind which to go on. It is not secret and not signed: a forged one names a place that its
- * client could have reached.
+/* listplace.c - see listplace.h.
+ *
  *   HISTORY  'r' rev tid        TITLES  't' title        STASHES  's' rev tid title
  * The letter alone: from the beginning. */
-#include "cassandra/lists_pages.h"
+#include "store/listplace.h"
+
+#include "base/buf.h"
 
 #include <string.h>
 
@@ -34,21 +35,21 @@ static bool name_get(str *rest, struct page_name *out)
     return true;
 }
 
-err lists_place_get(enum page_list_what what, str token, struct lists_place *out)
+err list_place_get(enum page_list_what what, str token, struct list_place *out)
 {
-    struct lists_place p = { .title_bytes = 0 };
+    struct list_place p = { .title_bytes = 0 };
     str rest = str_skip(token, 1);
     bool fine = token.n > 0 && token.p[0] == kinds[what].letter;
     if (fine && rest.n > 0 && kinds[what].name)
         fine = name_get(&rest, &p.name) && (rest.n > 0) == kinds[what].title;
     if (!fine || rest.n > sizeof p.title)
         return ERR_BAD;
-    lists_place_title(&p, rest);
+    list_place_title(&p, rest);
     *out = p;
     return ERR_OK;
 }
 
-str lists_place_put(enum page_list_what what, const struct lists_place *p, struct arena *a)
+str list_place_put(enum page_list_what what, const struct list_place *p, struct arena *a)
 {
     bool began = p->title_bytes > 0 || p->name.rev > 0;
     size_t name_n = began && kinds[what].name ? NAME_BYTES : 0;
@@ -65,7 +66,7 @@ str lists_place_put(enum page_list_what what, const struct lists_place *p, struc
     return (str){ .p = token, .n = 1 + name_n + title_n };
 }
 
-void lists_place_title(struct lists_place *p, str title)
+void list_place_title(struct list_place *p, str title)
 {
     if (title.n > 0)
         memcpy(p->title, title.p, title.n);
