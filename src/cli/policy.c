@@ -15,6 +15,7 @@
 #include "loop/entropy.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
+#include "server/buckets.h"
 #include "server/cluster.h"
 #include "server/options.h"
 
@@ -32,7 +33,7 @@ struct policy_verb {
     struct catalog *catalog;
     mono deadline;
     bool applies;
-    struct cluster_buckets all;
+    struct server_buckets all;
     struct arena arena;
     struct catalog_load load;
     struct policies_apply apply;
@@ -289,7 +290,7 @@ static bool timeout_take(const struct cli_call *call, int64_t *ms)
 static err buckets_take(struct policy_verb *v, struct err_note *note)
 {
     err e = ERR_OK;
-    cluster_buckets_take(&v->all, v->config);
+    server_buckets_take(&v->all, v->config);
     if (v->all.count > POLICIES_BUCKETS_MAX)
         return err_bad(note, "at most %d buckets", POLICIES_BUCKETS_MAX);
     for (unsigned i = 0; i < v->all.pages && e == ERR_OK; i++)

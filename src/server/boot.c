@@ -18,6 +18,7 @@
 #include "page/stash.h"
 #include "queue/queue.h"
 #include "rule/rule.h"
+#include "server/buckets.h"
 #include "server/options.h"
 #include "server/origins.h"
 #include "server/settings.h"
@@ -107,14 +108,11 @@ static void open_service(struct server *s)
 /* With Cassandra no bucket is of the engine. */
 static err open_pages(struct server *s, enum server_exit *status, struct err_note *note)
 {
-    struct page_bucket_opts buckets[CONFIG_BUCKETS_MAX + 1];
+    struct server_buckets b;
     bool embedded = s->config->pages == PAGES_EMBEDDED;
-    unsigned count = 0;
-    for (; embedded && count < s->config->buckets_count; count++)
-        buckets[count] = s->config->buckets[count].page;
-    if (embedded && origins_wanted(s->config))
-        buckets[count++] = origins_stash_opts(s->config);
-    const struct pages_opts opts = { s->app.engine, s->app.clock, entropy_u64(), buckets, count };
+    server_buckets_take(&b, s->config);
+    const struct pages_opts opts = { s->app.engine, s->app.clock, entropy_u64(), b.of,
+                                     embedded ? b.pages : 0 };
     err why = pages_new(&opts, &s->pages, note);
     *status = server_exit_of(why);
     if (why == ERR_OK) {

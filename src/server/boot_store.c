@@ -17,6 +17,7 @@
 #include "loop/loop.h"
 #include "loop/signals.h"
 #include "loop/sysclock.h"
+#include "server/buckets.h"
 #include "server/cluster.h"
 #include "server/cluster_figures.h"
 #include "server/origins.h"
@@ -28,7 +29,7 @@ enum { OPENING_POLL_MS = 5, TURN_POLL_MS = 1, BEGIN_PERIOD_MS = 1000 };
 struct server_cassandra {
     struct server *server;
     struct cluster cluster;
-    struct cluster_buckets buckets;
+    struct server_buckets buckets;
     struct cassandra_store *store;
     struct cassandra_rows *keys; /* users, keys and roles */
     struct loop_job begin;       /* of the authority, which writes what they lack */
@@ -74,7 +75,7 @@ static err store_new(struct server_cassandra *k, struct err_note *note)
 {
     struct server *s = k->server;
     const struct config *c = s->config;
-    cluster_buckets_take(&k->buckets, c);
+    server_buckets_take(&k->buckets, c);
     const struct cassandra_store_opts o = {
         .client = k->cluster.client,
         .loop = s->app.loop,

@@ -38,15 +38,4 @@ MUST_CHECK err cluster_open(struct cluster *c, const struct cluster_opts *o, str
  * asks it afterwards. Works on what was half opened, and on zeros. */
 void cluster_close(struct cluster *c);
 
-/* Buckets on whose policies all servers must agree (cassandra/policies.h): those of pages, that of
- * what editors stash, and those of values, which stand by the names of their tables. Borrows from
- * the config; it stays where it is. */
-enum { CLUSTER_BUCKETS_MAX = CONFIG_BUCKETS_MAX + 1, CLUSTER_NAME_BYTES_MAX = 300 };
-struct cluster_buckets {
-    struct page_bucket_opts of[CLUSTER_BUCKETS_MAX];
-    unsigned pages, count; /* the first are those of pages */
-    char names[CLUSTER_BUCKETS_MAX][CLUSTER_NAME_BYTES_MAX];
-};
-void cluster_buckets_take(struct cluster_buckets *b, const struct config *c);
-
 #endif
