@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 
-from change_help import Client, figure, purge, rules_file, told_server, write_rules
+from change_help import Client, figure, purge, rules_file, told_server, wait_figure, write_rules
 from harness import Server, check, eq, free_port, main, scene, wait_until
 from origin import Origin, instant, status_of
 from page_help import get, path, put
@@ -368,6 +368,9 @@ def varnish_gives_what_the_wiki_has(binary):
         eq(purged()[:2], ('render', 8))
         varnish.get(A)
         check(varnish.get(A)[1], 'kept')
+        server.clock(advance='30s')
+        wait_figure(server, 'looks_again_total', 1)     # it asks once more, some seconds after it was told
+        wait_figure(server, 'looks_stored_total', 2)
         server.clock(advance='30s')
         varnish.request('PURGE', A)
         answer, kept = varnish.get(A)
