@@ -20,13 +20,15 @@ CLEAN = {
 }
 
 
-def run(tool, changes, *words):
-    """(exit code, output) of the tool on the clean tree with changes {path: text}, and these arguments behind the tree."""
+def run(tool, changes, *words, opened=True):
+    """(exit code, output) of the tool on the clean tree with changes {path: text}, and these arguments behind the tree. opened: tidy.py
+    sees sources that open with a comment, on their first line."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {**CLEAN, **changes}.items():
             path = pathlib.Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            opens = tool == 'tidy.py' and opened and name.startswith('src/') and name.endswith('.c')
+            path.write_text(f'/* {path.name} - a part. */{text}' if opens else text)
         done = subprocess.run([sys.executable, TOOLS / tool, folder, *words], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
@@ -85,7 +87,7 @@ class Gates(unittest.TestCase):
                      'json_t *doc = json_loadb(p, n, 0, NULL);', 'strchr("bfnrtu", c);', 'sigaction(SIGHUP, &a, NULL);',
                      '(void)signal(SIGPIPE, SIG_IGN);', 'pthread_sigmask(SIG_BLOCK, &set, NULL);'):
             self.fails('tidy.py', {'src/app/app.c': f'\n{line}\n'}, 'src/app/app.c:2')
-        code, output = run('tidy.py', {'src/codec/base64.c': f'static const char a[] = "{letters}+/";\n'})
+        code, output = run('tidy.py', {'src/codec/base64.c': f'\nstatic const char a[] = "{letters}+/";\n'})
         self.assertEqual(code, 0, output)
         code, output = run('tidy.py', {'src/engine/map_guard.c': 'int f(void) { return sigaction(1, 0, 0); }\n'})
         self.assertEqual(code, 0, output)
@@ -106,12 +108,22 @@ class Gates(unittest.TestCase):
         body = 'int g(void)\n{\n' + '    f(1);\n' * 68 + '}\n'
         self.fails('tidy.py', {'src/base/long.c': body}, 'src/base/long.c:1: g has 71 lines')
         self.assertEqual(run('tidy.py', {'src/base/long.c': body.replace('    f(1);\n', '', 1)})[0], 0)
-        self.fails('tidy.py', {'src/base/long.c': '\n' * 601}, '601 lines')
+        self.fails('tidy.py', {'src/base/long.c': '\n' * 602}, '601 lines')
         self.assertEqual(run('tidy.py', {'test/long.c': '\n' * 601})[0], 0)
         self.fails('tidy.py', {'test/long.c': '\n' * 801}, '801 lines')
-        self.fails('tidy.py', {'src/base/wide.c': '/*' + 'x' * 97 + '*/\n'}, '101 columns')
+        self.fails('tidy.py', {'src/base/wide.c': '\n/*' + 'x' * 97 + '*/\n'}, '101 columns')
         guard = '#ifndef BASE_LONG_H\n#define BASE_LONG_H\n%s#endif\n'
         self.fails('tidy.py', {'src/base/long.h': guard % ('\n' * 248)}, '251 lines')
+
+        comment = '/*\n' + ' * why\n' * 148 + ' */\n'
+        self.assertEqual(run('tidy.py', {'src/base/long.c': '\n' + comment + 'int a;\n' * 600})[0], 0)
+        self.fails('tidy.py', {'src/base/long.c': '\n' + comment + 'int a;\n' * 650}, '801 lines')
+
+    def test_tidy_sees_a_source_that_does_not_say_what_it_is(self):
+        for text in ('int a;\n', '/* static */\nint a;\n', '\n/* own.c - a part. */\n'):
+            code, output = run('tidy.py', {'src/base/own.c': text}, opened=False)
+            self.assertEqual(code, 1, output)
+            self.assertIn('src/base/own.c:1: opens with no comment', output)
 
     def test_tidy_sees_parameters(self):
         if shutil.which('ctags') is None:

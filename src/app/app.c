@@ -1,3 +1,7 @@
+/* app.c - the hooks that every request passes: ready answers, permissions, refusals, and what is
+ * counted at its end. The HTTP server calls them; the route tables name the handlers. Invariant:
+ * a private wiki's domain is withheld from caches and from scripts of other sites on every
+ * answer, refusals included. */
 #include "app/app.h"
 
 #include "app/answer.h"

@@ -1,4 +1,4 @@
-/* Bodies in a content coding (RFC 9110 8.4): for the handlers of PUT. */
+/* coded.c - bodies in a content coding (RFC 9110 8.4): for the handlers of PUT. */
 #include "app/coded.h"
 
 #include "app/errors.h"

@@ -1,3 +1,6 @@
+/* cors.c - judges whether a request may have been sent by a page of another site, and whether it
+ * may do harm here. app.c asks before a route that changes something runs. The rules are in
+ * cors.h. */
 #include "app/cors.h"
 
 #include "app/errors.h"

@@ -1,3 +1,5 @@
+/* counters.c - copies what the store and its parts count into metrics and into the answer of
+ * /v1/admin.stats. The table `figures` names each figure once, for both. */
 #include "app/counters.h"
 
 #include "app/change/streams.h"

@@ -1,3 +1,5 @@
+/* errors.c - turns an error and its note into a problem document, or into the form that
+ * Querator's clients know. Invariant: no other file chooses an HTTP status for an `err`. */
 #include "app/errors.h"
 
 #include "app/answer.h"

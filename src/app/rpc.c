@@ -1,3 +1,6 @@
+/* rpc.c - reads the body of a queue call and sends its answer, as protobuf or as JSON. Handlers
+ * of queues see messages only. Invariant: each call is answered once, in the encoding that its
+ * Accept header asked for, errors too. */
 #include "app/rpc.h"
 
 #include "app/errors.h"

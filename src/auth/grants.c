@@ -1,3 +1,6 @@
+/* grants.c - gathers from the rows what one key may do in each namespace, and keeps the result
+ * in a cache. Invariant: an entry of the cache is used only in the generation in which its rows
+ * were read; each change of the authority begins a new generation. */
 #include "auth/grants.h"
 
 #include "auth/txn.h"

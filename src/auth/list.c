@@ -1,3 +1,5 @@
+/* list.c - walks rows in pages for the lists of users, keys, roles and namespaces. Invariant: a
+ * page ends at its limit of rows or at its limit of bytes, and says where the next page begins. */
 #include "auth/list.h"
 
 #include "auth/authority.h"

@@ -1,3 +1,5 @@
+/* permission.c - the table of permissions and the roles that every store has. Invariant: the
+ * number of a bit is on disk, so a number is never used for a second permission. */
 #include "auth/permission.h"
 
 #include "auth/auth.h"

@@ -1,3 +1,6 @@
+/* rows.c - encodes and decodes the rows of the authority: keys, and values behind a version.
+ * Invariant: a value is whole when its version is known and no byte is left over; anything else
+ * is ERR_CORRUPT. */
 #include "auth/rows.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* secret.c - makes the text of a key, checks it, and hashes it. Invariant: the store gets the
+ * hash and the prefix of a key, never its text. */
 #include "auth/secret.h"
 
 #include "base/buf.h"

@@ -1,3 +1,6 @@
+/* txn.c - steps that all changes of the authority share: reading, writing and counting rows
+ * inside one update. Invariant: a decision may run twice, so random values are drawn before it
+ * begins. */
 #include "auth/txn.h"
 
 #include "base/ksuid.h"

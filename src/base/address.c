@@ -1,3 +1,5 @@
+/* address.c - parses IP addresses and networks and compares them as 16-byte numbers. Invariant:
+ * an IPv4 address is held in its mapped form, so that one comparison serves both families. */
 #include "base/address.h"
 
 #include <arpa/inet.h>

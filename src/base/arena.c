@@ -1,3 +1,6 @@
+/* arena.c - hands out memory in chunks that one reset gives back. Invariant: the bytes of all
+ * chunks never pass the arena's ceiling, and each chunk is counted in the shared budget, if
+ * there is one. */
 #include "base/arena.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* Bytes of many requests together. Invariant: held is the sum of what its parts have counted. */
+/* budget.c - bytes of many requests together. Invariant: held is the sum of what its parts have
+ * counted. */
 #include "base/budget.h"
 
 static size_t kept_beyond(const struct budget *b)

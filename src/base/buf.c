@@ -1,3 +1,6 @@
+/* buf.c - appends bytes and numbers to a growing buffer, and reads them back with a cursor.
+ * Invariant: after the first failure neither a buffer nor a cursor does anything more, so a
+ * caller checks once, at the end. */
 #include "base/buf.h"
 
 #include "base/arena.h"

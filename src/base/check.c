@@ -1,3 +1,5 @@
+/* check.c - the end of a process whose belief about itself is broken: prints where and what,
+ * then aborts. A note of the caller (check_note_set) is printed, too. */
 #include "base/check.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/* date.c - parses and prints instants as RFC 3339 and as HTTP dates. Invariant: an instant
+ * outside DATE_YEAR_FIRST to DATE_YEAR_LAST, give or take some months, is refused and never
+ * wraps. */
 #include "base/date.h"
 
 #include "base/times.h"

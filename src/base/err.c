@@ -1,3 +1,4 @@
+/* err.c - names of error codes for logs, and the text of a note. */
 #include "base/err.h"
 
 #include <stdarg.h>

@@ -1,3 +1,5 @@
+/* heap.c - A binary min-heap whose nodes lie in their owners. Invariant: each node knows its
+ * index, so a node is removed from the middle in O(log n). */
 #include "base/heap.h"
 
 #include <stdint.h>

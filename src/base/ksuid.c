@@ -1,3 +1,5 @@
+/* ksuid.c - parses, prints, compares and counts KSUIDs as 160-bit numbers in words of 32 bits.
+ * Invariant: the order of the text is the order of the bytes. */
 #include "base/ksuid.h"
 
 #include "base/buf.h"

@@ -1,3 +1,6 @@
+/* log.c - formats one log line and writes it with one call. Invariant: a line is never cut
+ * inside a field or inside a character, and no byte of a value can end a line or move a
+ * terminal's cursor. */
 #include "base/log.h"
 
 #include "base/check.h"

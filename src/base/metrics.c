@@ -1,3 +1,5 @@
+/* metrics.c - counters, gauges and histograms, and their Prometheus text. Invariant: a family
+ * has at most METRICS_SERIES_MAX series; a label value beyond them is counted as "other". */
 #include "base/metrics.h"
 
 #include "base/utf8.h"

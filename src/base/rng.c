@@ -1,3 +1,5 @@
+/* rng.c - A small pseudo-random generator for jitter and simulations; keys and tokens come from
+ * loop/entropy.h. Invariant: the same seed gives the same sequence. */
 #include "base/rng.h"
 
 #include "base/check.h"

@@ -1,3 +1,5 @@
+/* str.c - compares, cuts, searches and converts borrowed slices. Nothing here copies or
+ * allocates, but str_to_cstr into the caller's array. */
 #include "base/str.h"
 
 #include <string.h>

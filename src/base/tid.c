@@ -1,3 +1,5 @@
+/* tid.c - parses, prints and compares tids, and turns them into keys whose byte order is their
+ * order. */
 #include "base/tid.h"
 
 #include "base/buf.h"

@@ -1,3 +1,5 @@
+/* times.c - arithmetic of instants that saturates: a deadline far away stays far away instead of
+ * wrapping. */
 #include "base/times.h"
 
 store_time store_time_add(store_time t, int64_t ns)

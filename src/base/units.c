@@ -1,3 +1,5 @@
+/* units.c - parses and prints durations and sizes as options write them. Invariant: a value that
+ * is printed parses to the same number. */
 #include "base/units.h"
 
 #include "base/times.h"

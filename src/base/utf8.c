@@ -1,3 +1,5 @@
+/* utf8.c - checks and cleans UTF-8, looks for spaces, and brings text to normal form C. Plain
+ * ASCII takes a short way through each function; the rest goes to libunistring. */
 #include "base/utf8.h"
 
 #include <stdlib.h>

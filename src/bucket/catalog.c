@@ -1,3 +1,6 @@
+/* catalog.c - opens the page buckets of a store: gives numbers to buckets and domains, loads
+ * policies, and tells followers of changes. Invariant: a number is given once and never again,
+ * also when its bucket is gone from the configuration. */
 #include "bucket/catalog.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* key.c - encodes and parses the keys of rows of page buckets. Invariant: the byte order of keys
+ * is the order that walks rely on: by title, then newest render first. */
 #include "bucket/key.h"
 
 #include "base/buf.h"

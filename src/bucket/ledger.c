@@ -1,3 +1,6 @@
+/* ledger.c - keeps the traces of renders that are gone, several to a row. Invariants: the names
+ * of two rows never interleave, so one seek finds the only row that can hold a name; the count
+ * in the title's row is the number of its traces. */
 #include "bucket/ledger.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* row.c - encodes and decodes the values of renders, titles and fences. Invariant: one value has
+ * one encoding; what decodes encodes to the same bytes (fuzz_page_row.c). */
 #include "bucket/row.h"
 
 #include "base/buf.h"

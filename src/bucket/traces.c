@@ -1,3 +1,5 @@
+/* traces.c - encodes and decodes a row of traces. Times that follow from the neighbours are left
+ * out. Invariant: the same traces have one encoding. */
 #include "bucket/traces.h"
 
 #include "bucket/key.h"

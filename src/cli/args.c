@@ -1,3 +1,5 @@
+/* args.c - turns a command line into a call: the verb, its options, its operands. Invariant: a
+ * word that is no valid text is refused, and never repaired into another name. */
 #include "cli/args.h"
 
 #include "base/utf8.h"

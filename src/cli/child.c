@@ -1,3 +1,5 @@
+/* child.c - starts a child process with pipes and waits for its end. Invariant: a child that was
+ * started is waited for exactly once, also after a failure. */
 #include "cli/child.h"
 #include "cli/stop.h"
 #include "loop/signals.h"

@@ -1,3 +1,5 @@
+/* git.c - reads a repository's history from git's plumbing commands, as streams. Invariant:
+ * output that is not of the expected form ends the import with an error; nothing is guessed. */
 #include "cli/git.h"
 
 #include <stdlib.h>

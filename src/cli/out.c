@@ -1,3 +1,5 @@
+/* out.c - prints tables, pairs, JSON, sizes and progress for people. Invariant: no control byte
+ * of a server's text reaches a terminal. */
 #include "cli/out.h"
 #include "cli/cli.h"
 #include "codec/json_text.h"

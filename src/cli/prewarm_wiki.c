@@ -1,3 +1,5 @@
+/* prewarm_wiki.c - lists the pages of a wiki through api.php, one namespace after another, for
+ * `prewarm`. Invariant: each title comes with a mark from which a later run goes on. */
 #include "cli/prewarm.h"
 #include "codec/json.h"
 

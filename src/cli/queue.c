@@ -1,3 +1,6 @@
+/* queue.c - what the queue verbs share: a call and its reply, cells of tables, and lines of
+ * standard input. Invariant: a page of a list that does not lead on ends the list, so that no
+ * verb runs for ever. */
 #include "cli/queue.h"
 
 #include "base/units.h"

@@ -1,3 +1,5 @@
+/* render.c - turns a document of a repository into HTML. Invariant: no raw HTML of a source
+ * reaches the output unfiltered. */
 #include "cli/render.h"
 
 #include <cmark-gfm-core-extensions.h>

@@ -1,3 +1,5 @@
+/* store.c - checks a store that no server has open: the log, the index, and the rows of pages.
+ * Invariant: nothing is written. */
 #include "cli/store.h"
 #include "bucket/pages.h"
 #include "change/change.h"

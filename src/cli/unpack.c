@@ -1,3 +1,6 @@
+/* unpack.c - reads a compressed file as a stream, by its first bytes. Invariant: where the
+ * format has a checksum, bytes of a part are given out only after the sum was compared, as far
+ * as the part can be held. */
 #include "cli/unpack.h"
 
 #include "base/buf.h"

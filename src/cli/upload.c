@@ -1,3 +1,6 @@
+/* upload.c - sends many requests at once for imports and `prewarm`, and repeats what can be
+ * repeated. Invariant: the requests of one title are in order, one after another;
+ * uploads_done_through never passes a request that has no answer. */
 #include "cli/upload.h"
 #include "cli/stop.h"
 #include "codec/base64.h"

@@ -1,3 +1,6 @@
+/* frame.c - compresses and decompresses values as gzip or zstd, with working memory that is kept
+ * between calls. Invariant: a frame that does not give exactly the stored number of bytes is
+ * ERR_CORRUPT. */
 #include "codec/frame.h"
 
 #include <isa-l/igzip_lib.h>

@@ -1,7 +1,7 @@
-/* Frames that strangers made: how much they hold, before memory is got for it. A size is believed
- * only as far as it is needed to refuse, or to get memory that the caller allows; unpacking then
- * checks each byte and the very size. Sources: RFC 1952 (gzip), RFC 8878 (zstd), RFC 9659 (its
- * window over HTTP). */
+/* frame_measure.c - frames that strangers made: how much they hold, before memory is got for it. A
+ * size is believed only as far as it is needed to refuse, or to get memory that the caller allows;
+ * unpacking then checks each byte and the very size. Sources: RFC 1952 (gzip), RFC 8878 (zstd), RFC
+ * 9659 (its window over HTTP). */
 #include "codec/frame.h"
 
 #include <libdeflate.h>

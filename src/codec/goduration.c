@@ -1,3 +1,5 @@
+/* goduration.c - parses and prints durations as Go does, with Go's words for errors: clients of
+ * Querator compare them. */
 #include "codec/goduration.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* rowkey.c - builds and reads keys of rows. Invariant: memcmp of two keys orders them as their
+ * fields are ordered. */
 #include "codec/rowkey.h"
 
 #include <string.h>

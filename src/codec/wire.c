@@ -1,3 +1,6 @@
+/* wire.c - decodes and encodes messages of the queue's API as protobuf, and checks them for both
+ * encodings. JSON is in wire_json.c. Invariant: a decoded message holds valid UTF-8 and valid
+ * instants only. */
 #include "codec/wire.h"
 
 #include "base/utf8.h"

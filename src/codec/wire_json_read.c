@@ -1,6 +1,6 @@
-/* JSON into messages, in one pass and guided by the table. Calls nest as deep as messages do in
- * their types, which do not contain themselves; what a client nests deeper is an unknown field or
- * of the wrong kind. */
+/* wire_json_read.c - JSON into messages, in one pass and guided by the table. Calls nest as deep as
+ * messages do in their types, which do not contain themselves; what a client nests deeper is an
+ * unknown field or of the wrong kind. */
 #include "codec/wire_table.h"
 
 #include "base/utf8.h"

@@ -1,4 +1,4 @@
-/* Messages into JSON: once to know the size, once to write it. */
+/* wire_json_write.c - messages into JSON: once to know the size, once to write it. */
 #include "codec/wire_table.h"
 
 #include "base/utf8.h"

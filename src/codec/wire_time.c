@@ -1,5 +1,6 @@
-/* Instants of years 0001 to 9999 by way of base/date.h, which knows as many as fit in 64 bits of
- * nanoseconds: the calendar repeats each 400 years, so years are moved to 1700..2099 and back. */
+/* wire_time.c - instants of years 0001 to 9999 by way of base/date.h, which knows as many as fit in
+ * 64 bits of nanoseconds: the calendar repeats each 400 years, so years are moved to 1700..2099 and
+ * back. */
 #include "codec/wire_table.h"
 
 #include "base/date.h"

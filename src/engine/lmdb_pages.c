@@ -1,3 +1,5 @@
+/* lmdb_pages.c - walks every page of an LMDB file and checks its form before LMDB maps the file.
+ * Invariant: each page belongs to one tree or to the free list, and to one place only. */
 #include "engine/lmdb_pages.h"
 
 #include "base/str.h"

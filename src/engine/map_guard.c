@@ -1,3 +1,5 @@
+/* map_guard.c - handles SIGBUS over the mapped index: says which file could not be read, then
+ * ends the process. Everything that the handler calls is safe in a signal handler. */
 #include "engine/map_guard.h"
 
 #include "base/check.h"

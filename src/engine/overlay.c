@@ -1,3 +1,6 @@
+/* overlay.c - A skip list of rows with versions, between the log and the index. Invariant: one
+ * thread writes; readers take no lock, because a node is complete before it is linked, and all
+ * memory goes together, with the last reference. */
 #include "engine/overlay.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* store_file.c - opens the folder of a store: takes its lock, reads or writes its identity,
+ * opens its sub-folders. Invariant: a folder with a log or an index but without an identity is
+ * refused, and never gets a new identity. */
 #include "engine/store_file.h"
 
 #include <dirent.h>

@@ -1,3 +1,6 @@
+/* walk.c - walks the value records of one segment, for compaction and for checks. Invariant:
+ * each extent is dead by the index, or a value record that can be read; all else is damage,
+ * which is reported. */
 #include "engine/walk.h"
 
 #include <stdlib.h>

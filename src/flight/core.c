@@ -1,4 +1,7 @@
-/* Invariants:
+/* core.c - the decisions of flights: who joins, who makes, who is answered. Pure: flight.c holds
+ * the lock and performs what is decided.
+ *
+ * Invariants:
  * 1. A key has at most one flight in the map (its current one). Only behind one that is MAKING may
  *    another stand as after, which is AFTER and begins when the first has ended.
  * 2. making counts flights MAKING or STOPPING. Where there is a limiter, their passes are IN or

@@ -1,4 +1,4 @@
-/* What the decisions of core.c left to do, handed out; and looking at it all. */
+/* effects.c - what the decisions of core.c left to do, handed out; and looking at it all. */
 #include "flight/core_impl.h"
 #include "flight/share.h"
 

@@ -1,3 +1,5 @@
+/* errors.c - remembers the failures of keys for some time, in a hash table and a heap by end of
+ * life. Invariant: at most count_max rows; the one that ends first makes room. */
 #include "flight/errors.h"
 
 #include "base/map.h"

@@ -1,6 +1,6 @@
-/* One lock around the decisions (core.h); the loop's turns perform the effects with the lock free.
- * A turn is posted when there is something to do and none is posted: posted is true from then until
- * it runs. */
+/* flight.c - one lock around the decisions (core.h); the loop's turns perform the effects with the
+ * lock free. A turn is posted when there is something to do and none is posted: posted is true from
+ * then until it runs. */
 #include "flight/flight.h"
 
 #include "base/metrics.h"

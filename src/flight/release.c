@@ -1,3 +1,5 @@
+/* release.c - brings outcomes to waiters, a share at a time. Invariant: a waiter stands in one
+ * list at any time, and is called exactly once. */
 #include "flight/release.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* Calls across servers: events of Redis, of timers and of makers go into the machine of
+/* share.c - calls across servers: events of Redis, of timers and of makers go into the machine of
  * share_core.h, and what it says is done here.
  *
  * Invariants: (1) a call is in `all` and in by_id until its flight ended, and lives until no reply

@@ -1,4 +1,7 @@
-/* Invariants: (1) making is true exactly in LEADING and ALONE, and in OVER until a stopped maker
+/* share_core.c - the state machine of one call across servers. Pure: share.c performs what it
+ * decides.
+ *
+ * Invariants: (1) making is true exactly in LEADING and ALONE, and in OVER until a stopped maker
  * has finished; (2) each machine is answered once; (3) PUT is asked for only with the token of a
  * grant that was the last. */
 #include "flight/share_core.h"

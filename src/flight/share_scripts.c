@@ -1,3 +1,5 @@
+/* share_scripts.c - the Lua scripts that change the record of a flight in Redis, and the replies
+ * that they give. Invariant: no other command changes a record, so each change is atomic. */
 #include "flight/share_scripts.h"
 
 /* Every script begins with these: limits of what is believed (a time that is ahead, nodes that

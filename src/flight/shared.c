@@ -1,4 +1,4 @@
-/* All calls of one process, its two connections, and what comes over them unasked. */
+/* shared.c - all calls of one process, its two connections, and what comes over them unasked. */
 #include "base/log.h"
 #include "flight/share_impl.h"
 #include "loop/loop.h"

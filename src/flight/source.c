@@ -1,4 +1,4 @@
-/* A source lives while it has flights. Its name is the address of its key. */
+/* source.c - a source lives while it has flights. Its name is the address of its key. */
 #include "flight/source.h"
 
 #include "base/check.h"

@@ -1,3 +1,5 @@
+/* call_url.c - splits a URL into host, port, path and what the Host header says. Invariant: a
+ * URL with a byte that cannot be sent in a request line is refused. */
 #include "http/call_url.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-/* Calls, from start to done.
+/* client.c - calls, from start to done.
  *
  * Invariants:
  * 1. A transfer is in live and in deadlines from its post's turn on the loop until transfer_end.

@@ -1,7 +1,7 @@
-/* The library, driven by the loop: it says which sockets to watch and when to call it again, and is
- * called then. A result is looked at when the library has returned. What it would do behind our
- * backs is taken from it: proxies and passwords from the environment, redirects, resolving,
- * decoding, and asking again on its own.
+/* client_curl.c - the library, driven by the loop: it says which sockets to watch and when to call
+ * it again, and is called then. A result is looked at when the library has returned. What it would
+ * do behind our backs is taken from it: proxies and passwords from the environment, redirects,
+ * resolving, decoding, and asking again on its own.
  *
  * Of a kept connection the library only notices that it was closed, not that bytes nobody asked for
  * came on it: they would be taken for the next reply. So its socket is looked into right before a

@@ -1,3 +1,5 @@
+/* client_dns.c - resolves host names for the client on the pool. Invariant: the loop never waits
+ * for a name; calls to the host wait until the answer is there. */
 #include "http/client_impl.h"
 
 #include <arpa/inet.h>

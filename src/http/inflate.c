@@ -1,3 +1,5 @@
+/* inflate.c - decompresses gzip and deflate bodies as they arrive. Invariant: the output never
+ * passes the maximum of its buffer, however well the input is compressed. */
 #include "http/inflate.h"
 
 enum {

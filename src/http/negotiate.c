@@ -1,3 +1,6 @@
+/* negotiate.c - parses header fields: codings, entity tags, ranges, preferences, cache
+ * directives. Invariant: no function trusts a field; what does not parse counts as not sent, or
+ * as the header says. */
 #include "http/negotiate.h"
 
 #include "base/check.h"

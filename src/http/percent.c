@@ -1,3 +1,4 @@
+/* percent.c - percent-encodes and decodes parts of URLs. */
 #include "http/percent.h"
 
 #include <string.h>

@@ -1,3 +1,6 @@
+/* reply.c - reads the head and the body of a reply for the client. Invariant: a reply whose
+ * framing could be read in two ways is refused, and the limit of the body counts decompressed
+ * bytes. */
 #include "http/reply.h"
 
 #include "http/negotiate.h"

@@ -1,3 +1,5 @@
+/* router.c - builds a trie from route tables and finds the row for a path and a method.
+ * Invariant: the trie is complete before the first match, so matching takes no lock. */
 #include "http/router.h"
 #include "http/filter.h"
 #include "http/percent.h"

@@ -1,5 +1,5 @@
-/* Lists: what is here is answered from here; what is not flies. A list that asks for its successor
- * gets one flight of its own behind the answer, which nobody waits for. */
+/* list.c - lists: what is here is answered from here; what is not flies. A list that asks for its
+ * successor gets one flight of its own behind the answer, which nobody waits for. */
 #include "list/list_impl.h"
 
 #include "base/log.h"

@@ -1,3 +1,6 @@
+/* busy.c - measures how busy a thread is, from files of /proc, once a window. Invariant: a wait
+ * that cannot be read counts as none, and idle time that cannot be read counts as enough for a
+ * second thread. */
 #include "loop/busy.h"
 
 #include "base/check.h"

@@ -1,3 +1,5 @@
+/* entropy.c - reads random bytes from the kernel. A kernel that gives none ends the process:
+ * keys made without them would be guessable. */
 #include "loop/entropy.h"
 
 #include "base/check.h"

@@ -1,4 +1,4 @@
-/* A tree of places, one for each part of a key, under one lock.
+/* limiter.c - a tree of places, one for each part of a key, under one lock.
  *
  * Invariants:
  * 1. A pass that is not OUT is counted at its place and at all places above: as waiting while

@@ -1,4 +1,6 @@
-/* Invariants:
+/* loop.c - the event loop on libuv: posts from other threads, timers, and jobs on the pool.
+ *
+ * Invariants:
  * 1. Handles of libuv are touched on the loop thread only; other threads reach it through posts.
  * 2. Every started job, and every task of the pool, stands in jobs from its turn on the loop until
  *    it is over.

@@ -1,5 +1,5 @@
-/* The memory of the machine, as the kernel and its control groups tell. What cannot be read is no
- * limit. */
+/* machine.c - the memory of the machine, as the kernel and its control groups tell. What cannot be
+ * read is no limit. */
 #include "loop/machine.h"
 
 #include "base/check.h"

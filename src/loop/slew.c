@@ -1,3 +1,5 @@
+/* slew.c - the arithmetic of a clock that leans towards a target. Invariant: time never goes
+ * back and never passes the target; additions saturate. */
 #include "loop/slew.h"
 
 #include "loop/sysclock.h"

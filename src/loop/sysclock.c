@@ -1,4 +1,6 @@
-/* Invariants:
+/* sysclock.c - store_time from the machine's clocks, readable by any thread without a lock.
+ *
+ * Invariants:
  * 1. store_time does not fall, except by the first freeze and by the first start.
  * 2. sequence is odd while a writer (holding writing) is between its first and last store. A writer
  *    makes it odd before it reads the clock, and a reader reads the clock before it looks at the

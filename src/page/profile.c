@@ -1,3 +1,4 @@
+/* profile.c - compares the version of a specification that a client accepts with the stored one. */
 #include "page/profile.h"
 
 #include "http/parameter.h"

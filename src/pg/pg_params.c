@@ -1,3 +1,5 @@
+/* pg_params.c - lays out parameters of a PostgreSQL statement in binary form, arrays too, in an
+ * arena. */
 #include "base/buf.h"
 #include "pg/pg.h"
 

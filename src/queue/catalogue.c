@@ -1,3 +1,6 @@
+/* catalogue.c - stores which queues there are, and the name of the deployment. Invariant: the
+ * number of a queue is never used again, so rows of a deleted queue are never taken for those of
+ * a new one. */
 #include "queue/catalogue.h"
 
 #include "base/buf.h"

@@ -1,4 +1,6 @@
-/* Invariants: (1) the watch asks for writing exactly while something is unsent or the connect is
+/* conn.c - one connection to Redis: connects, sends, parses replies, and ends.
+ *
+ * Invariants: (1) the watch asks for writing exactly while something is unsent or the connect is
  * under way; (2) inside a callback the connection may be closed: `gone` is looked at after each,
  * and memory goes when the last frame that is inside has left. */
 #include "redis/conn.h"

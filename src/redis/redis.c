@@ -1,4 +1,6 @@
-/* Invariants (states without their REDIS_)
+/* redis.c - the client of one Redis: two connections, commands in a pipeline, subscriptions.
+ *
+ * Invariants (states without their REDIS_):
  *  1. pending holds what was sent and not answered, in order; replies of the command connection
  *     take from its front.
  *  2. Whatever breaks, breaks both connections: state DOWN has none, and pending is empty then.

@@ -1,4 +1,5 @@
-/* A struct redis_reply is hiredis's redisReply under a name of ours: nobody else sees hiredis. */
+/* reply.c - a struct redis_reply is hiredis's redisReply under a name of ours: nobody else sees
+ * hiredis. */
 #include "redis/reply.h"
 
 #include <hiredis/hiredis.h>

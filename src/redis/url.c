@@ -1,3 +1,5 @@
+/* url.c - parses redis:// URLs. Invariant: no NUL and no control byte gets into a name or a
+ * password. */
 #include "redis/redis.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* api.c - builds queries for api.php and reads its answers. Invariant: an answer is believed
+ * only when it is about the page and the revision that were asked for. */
 #include "render/api.h"
 
 #include "base/date.h"

@@ -1,4 +1,4 @@
-/* What one reply says to each of up to WORDS_MAX questions, for words.c.
+/* api_words.c - what one reply says to each of up to WORDS_MAX questions, for words.c.
  *
  * A reply lists pages in an order of its own and by the wiki's own titles. It says in `normalized`
  * which title it made of which that was asked. So each question is followed through that list to

@@ -1,3 +1,5 @@
+/* fetch.c - one request to an origin, with its retries. Invariant: a request that could have
+ * changed something at the wiki is not sent twice. */
 #include "render/fetch.h"
 
 #include "base/date.h"

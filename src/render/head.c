@@ -1,5 +1,5 @@
-/* A scanner over HTML that is no parser: start tags with quoted or bare values, comments, and
- * elements whose text is no markup. Every step moves forward, so all is linear; nothing past
+/* head.c - a scanner over HTML that is no parser: start tags with quoted or bare values, comments,
+ * and elements whose text is no markup. Every step moves forward, so all is linear; nothing past
  * HEAD_BYTES_MAX is looked at. */
 #include "render/title_rules.h"
 

@@ -1,3 +1,4 @@
+/* ip.c - brings IP addresses in titles of user pages to the form that MediaWiki gives them. */
 #include "render/siteinfo.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* measure.c - counts requests to origins by domain and by outcome, for /metrics. Invariant: each
+ * request is counted once. */
 #include "render/measure.h"
 
 #include "base/metrics.h"

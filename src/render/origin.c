@@ -1,3 +1,5 @@
+/* origin.c - the options of an origin: checks them, builds URLs, and shares limits between
+ * domains of one host. Invariant: what a title fills in never chooses the host. */
 #include "render/origin.h"
 
 #include "base/buf.h"

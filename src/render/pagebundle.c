@@ -1,3 +1,5 @@
+/* pagebundle.c - reads the bundle that Parsoid answers: HTML and JSON parts. Invariant: a bundle
+ * without HTML, or with HTML that is not tied to its source, is refused. */
 #include "render/reply.h"
 
 #include "base/buf.h"

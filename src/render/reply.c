@@ -1,3 +1,5 @@
+/* reply.c - judges a reply of an origin by its type, its encoding and its end. Invariant: a
+ * reply that may have been cut off is not stored. */
 #include "render/reply.h"
 
 #include "base/utf8.h"

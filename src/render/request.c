@@ -1,4 +1,4 @@
-/* A render is had in steps, each of which may end it:
+/* request.c - a render is had in steps, each of which may end it:
  *
  *   start --> TURN --> META --> PURGE --> META --> TEXT --> PARSE --> done
  *       \-----/  \----------------------------/

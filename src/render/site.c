@@ -1,8 +1,8 @@
-/* The rules of one wiki's titles, asked for once for all who wait, and again after siteinfo_ttl. A
- * wiki of kind rest is then asked whether it has core's transforms: a GET of a route that takes
- * POST alone is 405 there, 404 elsewhere. These are two questions, and each keeps its last good
- * answer: no failure takes an answer away. A failed question is asked again after a pause of its
- * own.
+/* site.c - the rules of one wiki's titles, asked for once for all who wait, and again after
+ * siteinfo_ttl. A wiki of kind rest is then asked whether it has core's transforms: a GET of a
+ * route that takes POST alone is 405 there, 404 elsewhere. These are two questions, and each keeps
+ * its last good answer: no failure takes an answer away. A failed question is asked again after a
+ * pause of its own.
  *
  * Invariants: fetching from the moment a fetch is decided until its outcome is kept; waiters stand
  * in the list only while fetching. Fields are under the lock; fetch, job, arena and timer are the

@@ -1,3 +1,5 @@
+/* siteinfo.c - reads a wiki's siteinfo: namespaces, aliases, interwiki prefixes, legal
+ * characters. Invariant: a parsed siteinfo does not change; its readers hold references. */
 #include "render/siteinfo.h"
 
 #include "base/map.h"

@@ -1,5 +1,5 @@
-/* TURN --> ASK --> CHECK --> done. Only ASK runs under the pass: the origin has done its part
- * then. */
+/* transform.c - TURN --> ASK --> CHECK --> done. Only ASK runs under the pass: the origin has done
+ * its part then. */
 #include "render/fetch.h"
 #include "render/reply.h"
 

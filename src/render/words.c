@@ -1,5 +1,5 @@
-/* TURN --> ASK --> PARSE --> done. Only ASK runs under the pass. A GET that is answered with 414 is
- * asked again within ASK, by POST. */
+/* words.c - TURN --> ASK --> PARSE --> done. Only ASK runs under the pass. A GET that is answered
+ * with 414 is asked again within ASK, by POST. */
 #include "render/words.h"
 
 #include "render/api.h"

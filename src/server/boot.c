@@ -1,4 +1,6 @@
-/* Order: clock, log, metrics, engine, loop, buckets, tables, events, authority, origins, handlers,
+/* boot.c - starts the parts of a server in their order, and ends them in the reverse order.
+ *
+ * Order: clock, log, metrics, engine, loop, buckets, tables, events, authority, origins, handlers,
  * upkeep, listeners. The store is open before anything listens; one in Cassandra may open later. */
 #include "server/boot.h"
 

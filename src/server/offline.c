@@ -1,3 +1,5 @@
+/* offline.c - opens the store of a folder for a tool, without a server. Invariant: the folder's
+ * lock is held until offline_close, so no server runs on it meanwhile. */
 #include "server/offline.h"
 
 #include "base/disk.h"

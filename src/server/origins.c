@@ -1,3 +1,6 @@
+/* origins.c - opens and closes all that asks others: the HTTP client, flights, origins of
+ * domains, lists, Redis, peers. Invariant: origins_close runs after the last request, because
+ * handlers borrow all of these. */
 #include "server/origins.h"
 
 #include "flight/flight.h"

@@ -1,7 +1,7 @@
-/* States: SERVING -> DRAINING -> REFUSING -> over.
- * Invariants: 1. draining begins once. 2. refusing begins when every request read before the signal
- * is answered and no upkeep job is in the air. 3. the loop stops when the answers that were on
- * their way then are out, or at the drain deadline. */
+/* serve.c - states: SERVING -> DRAINING -> REFUSING -> over. Invariants: 1. draining begins once.
+ * 2. refusing begins when every request read before the signal is answered and no upkeep job is in
+ * the air. 3. the loop stops when the answers that were on their way then are out, or at the drain
+ * deadline. */
 #include "server/serve.h"
 
 #include "change/change.h"

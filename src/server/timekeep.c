@@ -1,3 +1,5 @@
+/* timekeep.c - ticks of store_time, and the log lines about a machine's clock that moved. One
+ * line is logged for each change, not one for each tick. */
 #include "server/timekeep.h"
 
 #include "base/date.h"

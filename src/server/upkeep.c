@@ -1,7 +1,11 @@
-/* Invariants: 1. each job is in the air at most once (busy). 2. rounds of culling hold lock, so
- * that the timer's and the clock hook's never mix. 3. after stopped no timer is started. 4. a part
- * that failed stands still for UPKEEP_PERIOD_MS, or until the clock hook asks; the other goes
- * on. */
+/* upkeep.c - the jobs that run by themselves: culls, compaction, checks of free space.
+ *
+ * Invariants:
+ *  1. Each job is in the air at most once (busy).
+ *  2. Rounds of culling hold lock, so that the timer's and the clock hook's never mix.
+ *  3. After stopped no timer is started.
+ *  4. A part that failed stands still for UPKEEP_PERIOD_MS, or until the clock hook asks; the other
+ *     goes on. */
 #include "server/upkeep.h"
 
 #include "engine/store.h"

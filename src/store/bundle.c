@@ -1,3 +1,5 @@
+/* bundle.c - builds the blob of a bundle and the digests by which two bundles are compared.
+ * Invariant: the digest does not depend on the coding in which a content came or is stored. */
 #include "store/bundle.h"
 
 #include "base/buf.h"

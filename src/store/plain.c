@@ -1,3 +1,5 @@
+/* plain.c - takes the parts of an HTML document that change from render to render out of its
+ * digest. */
 #include "store/bundle.h"
 
 #include <string.h>

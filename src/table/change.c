@@ -1,5 +1,5 @@
-/* Creating, migrating and dropping tables, and the upkeep that removes what expired or was
- * dropped. */
+/* change.c - creating, migrating and dropping tables, and the upkeep that removes what expired or
+ * was dropped. */
 #include "table/index.h"
 #include "table/key.h"
 #include "table/row.h"

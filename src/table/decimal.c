@@ -1,3 +1,5 @@
+/* decimal.c - decimal numbers of tables as bytes whose order is the order of the numbers. The
+ * zeros behind a number's last other digit are kept beside the ordered form. */
 #include "table/decimal.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* index.c - keeps the rows of secondary indexes beside the rows of a table, in the same update. */
 #include "table/index.h"
 
 #include "table/key.h"

@@ -1,4 +1,4 @@
-/* Indexes that migrations add and take away: filled and removed some rows at a time.
+/* index_fill.c - indexes that migrations add and take away: filled and removed some rows at a time.
  *
  * Job in SPACE_SCHEMA: SPACE_KEY_FILL or SPACE_KEY_UNINDEX, domain, table number, index number.
  * Value of one that fills: state, be16 size and bytes of the table's name, and the key of the last

@@ -1,3 +1,5 @@
+/* jsontext.c - writes JSON values: numbers in their shortest form, members as they stand or
+ * sorted by name. */
 #include "table/jsontext.h"
 #include "codec/base64.h"
 #include "codec/json_text.h"

@@ -1,3 +1,5 @@
+/* key.c - encodes keys of rows of tables from the values of their attributes. Invariant: the
+ * byte order of keys is the order of the values, descending where the schema says so. */
 #include "table/key.h"
 
 #include "table/decimal.h"

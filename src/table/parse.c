@@ -1,4 +1,4 @@
-/* JSON writes as struct table_write: one query, or a batch. */
+/* parse.c - JSON writes as struct table_write: one query, or a batch. */
 #include "codec/json.h"
 #include "table/query.h"
 #include "table/store.h"

@@ -1,3 +1,5 @@
+/* query.c - reads rows of a table for a query: ranges of keys, filters, pages. Invariant: a page
+ * ends at its limits of rows, bytes and steps, and the next page begins behind it. */
 #include "table/query.h"
 
 #include "base/date.h"

@@ -1,5 +1,5 @@
-/* Gets: a walk over the keys a plan allows, filtered, merged with the static row of each partition;
- * or over the entries of an index, each with the row it stands for.
+/* read.c - gets: a walk over the keys a plan allows, filtered, merged with the static row of each
+ * partition; or over the entries of an index, each with the row it stands for.
  *
  * Invariants: 1. a token names the last key looked at: what is behind it has not been seen. 2.
  * through a grouped index a group is looked at once, at the first of its entries met, and passed

@@ -1,3 +1,4 @@
+/* row.c - encodes and decodes rows of tables: a head, then attributes by number. */
 #include "table/row.h"
 
 #include "table/key.h"

@@ -1,3 +1,5 @@
+/* schema.c - parses the schema of a table from JSON and checks it. Invariant: an attribute keeps
+ * its number through migrations; a number is never used twice. */
 #include "table/schema.h"
 
 #include "codec/json.h"

@@ -1,4 +1,4 @@
-/* Secondary indexes of a schema: read, given numbers, stored, seen as a table. */
+/* schema_index.c - secondary indexes of a schema: read, given numbers, stored, seen as a table. */
 #include "codec/json.h"
 #include "table/schema.h"
 

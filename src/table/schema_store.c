@@ -1,4 +1,4 @@
-/* Schemas as bytes, and from one version to the next. */
+/* schema_store.c - schemas as bytes, and from one version to the next. */
 #include "codec/json.h"
 #include "table/schema.h"
 #include "table/trim.h"

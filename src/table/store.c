@@ -1,3 +1,5 @@
+/* store.c - what reads and writes of tables share: schemas, blobs, deletions, and plans of key
+ * ranges. Invariant: a plan covers every row that the predicates can match. */
 #include "table/store.h"
 
 #include "table/index.h"

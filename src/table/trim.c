@@ -1,3 +1,6 @@
+/* trim.c - applies a table's retention policy: after a put, after a deletion, and to all stored
+ * rows after a change of policy. Invariant: an update looks at a bounded number of rows; what it
+ * leaves is noted and done later. */
 #include "table/trim.h"
 
 #include "table/key.h"

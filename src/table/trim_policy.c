@@ -1,4 +1,4 @@
-/* Retention policies from JSON, checked, as bytes and back. */
+/* trim_policy.c - retention policies from JSON, checked, as bytes and back. */
 #include "table/trim.h"
 
 #include "store/table_keep.h"

@@ -1,5 +1,5 @@
-/* Retention policies that migrations bring, and what puts and deletes did not finish, some rows at
- * a time.
+/* trim_upkeep.c - retention policies that migrations bring, and what puts and deletes did not
+ * finish, some rows at a time.
  *
  * Jobs in SPACE_SCHEMA. SPACE_KEY_TRIM, domain, table number: a whole table; value: be16 size and
  * bytes of the table's name, and the key to go on at. A migration begins the job anew; it goes in

@@ -1,5 +1,6 @@
-/* Puts, deletes and batches. Prepared on the caller's thread into steps (prepare.c), decided on the
- * engine's. A row that is cold there is read on the pool, and the decision made again.
+/* update.c - puts, deletes and batches. Prepared on the caller's thread into steps (prepare.c),
+ * decided on the engine's. A row that is cold there is read on the pool, and the decision made
+ * again.
  *
  * Invariants: 1. A decision writes nothing before all its schemas and conditions were found to
  * hold. 2. What a decision keeps between two runs of itself is set anew at its start. 3. A row with

@@ -1,3 +1,5 @@
+/* file.c - every system call on files of the log, each with a place where a test injects a
+ * failure. Invariant: no other file of vlog calls the kernel about a file. */
 #include "vlog/file.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* record.c - encodes and decodes segment headers, groups, mutations and values. Invariant: each
+ * checksum covers the place of its record, so bytes at a wrong place are never believed. */
 #include "vlog/record.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* segment.c - the table of segment files: finds, makes, adds and removes them. Invariant: a
+ * segment's file is complete and synced with its folder before the table has it. */
 #include "vlog/segment.h"
 
 #include <dirent.h>

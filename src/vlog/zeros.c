@@ -1,3 +1,4 @@
+/* zeros.c - decides from what the log counted whether zeros are written ahead of its tail. */
 #include "vlog/zeros.h"
 
 void zeros_count(struct zeros *z, uint64_t n, bool all_synced)

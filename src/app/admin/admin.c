@@ -1,6 +1,6 @@
-/* Health, figures, the API's own description, and what an operator asks of a running store. Checks
- * and backups run on the pool and answer when they are done; at most one of each at a time would be
- * kind to the disk, but nothing breaks when two run. */
+/* admin.c - health, figures, the API's own description, and what an operator asks of a running
+ * store. Checks and backups run on the pool and answer when they are done; at most one of each at a
+ * time would be kind to the disk, but nothing breaks when two run. */
 #include "queue/admin.h"
 #include "app/admin/fresh.h"
 #include "app/admin/spec.h"

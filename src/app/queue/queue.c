@@ -1,5 +1,5 @@
-/* The routes of queues: Querator's, then ours. A permission is asked for in the namespace of the
- * queue that the message names, so it stands in the call's row, not in the route. */
+/* queue.c - the routes of queues: Querator's, then ours. A permission is asked for in the namespace
+ * of the queue that the message names, so it stands in the call's row, not in the route. */
 #include "app/answer.h"
 #include "app/errors.h"
 #include "app/pooled.h"

@@ -1,4 +1,5 @@
-/* queues.create, .list, .info, .update, .delete; queue.stats, .reload, .why; partitions.*. */
+/* queue_admin.c - queues.create, .list, .info, .update, .delete; queue.stats, .reload, .why;
+ * partitions.*. */
 #include "app/queue/queue_routes.h"
 #include "auth/authority.h"
 

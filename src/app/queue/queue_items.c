@@ -1,6 +1,6 @@
-/* queue.produce, queue.lease, queue.complete, queue.retry; and lease.take, .complete, .retry,
- * .extend, which carry tokens and are otherwise the same. Checks in the order that Querator's tests
- * pin. */
+/* queue_items.c - queue.produce, queue.lease, queue.complete, queue.retry; and lease.take,
+ * .complete, .retry, .extend, which carry tokens and are otherwise the same. Checks in the order
+ * that Querator's tests pin. */
 #include "app/queue/queue_routes.h"
 #include "base/utf8.h"
 #include "codec/goduration.h"

@@ -1,5 +1,5 @@
-/* storage/items.list, scheduled.list, items.import, items.delete; queue.peek and queue.clear, over
- * all partitions; queue.requeue. */
+/* queue_storage.c - storage/items.list, scheduled.list, items.import, items.delete; queue.peek and
+ * queue.clear, over all partitions; queue.requeue. */
 #include "app/queue/queue_routes.h"
 #include "codec/base64.h"
 #include "codec/json_text.h"

@@ -1,5 +1,5 @@
-/* Tables and batches over HTTP (docs/api.md, 4): schemas, queries in JSON. A get answers at once
- * from memory. Writes answer when they are on disk. */
+/* table.c - tables and batches over HTTP (docs/api.md, 4): schemas, queries in JSON. A get answers
+ * at once from memory. Writes answer when they are on disk. */
 #include "app/answer.h"
 #include "app/errors.h"
 #include "app/table/table_request.h"

@@ -1,6 +1,6 @@
-/* Buckets of values over HTTP, with the semantics of RESTBase (docs/api.md, 3; docs/peers.md, 1):
- * the routes of key_value, key_rev_value, and of multi_content, which is the handlers of page
- * buckets under the peer's paths. */
+/* value.c - buckets of values over HTTP, with the semantics of RESTBase (docs/api.md, 3;
+ * docs/peers.md, 1): the routes of key_value, key_rev_value, and of multi_content, which is the
+ * handlers of page buckets under the peer's paths. */
 #include "app/errors.h"
 #include "app/page/page_request.h"
 #include "app/table/value_request.h"

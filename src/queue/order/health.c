@@ -1,3 +1,5 @@
+/* health.c - the state machine of one store's health, fed with the outcomes of writes and
+ * probes. Invariant: pauses between probes double up to HEALTH_BACKOFF_MS_MAX. */
 #include "queue/order/health.h"
 
 static void average(struct health *h, mono now, int64_t took_ns)

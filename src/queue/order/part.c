@@ -1,3 +1,5 @@
+/* part.c - items, batches and order keys of one partition in memory. Invariant: an item is in
+ * exactly one state, in the list of that state, and holds its batch. */
 #include "queue/order/part.h"
 
 #include "queue/item.h"

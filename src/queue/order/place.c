@@ -1,7 +1,9 @@
-/* Invariants
- *  1. Node n of a store's tree is the better of its two children: less load, then the lower number;
- *  node 1 is the best. 2. Members of a tree are in order of partition numbers, so the left child
- *    wins ties.
+/* place.c - chooses the store and the partition for the next items, in trees of winners.
+ *
+ * Invariants:
+ *  1. Node n of a store's tree is the better of its two children: less load, then the lower
+ *     number; node 1 is the best.
+ *  2. Members of a tree are in order of partition numbers, so the left child wins ties.
  *  3. A closed partition never wins over an open one; the root of a tree without an open one is
  *     NONE. */
 #include "queue/order/place.h"

@@ -1,3 +1,6 @@
+/* step.c - the steps that a write makes with items: done, returned, scheduled, extended; each
+ * can be undone when the write fails. Invariant: after step_undo memory is as it was before the
+ * step, states of the batch included. */
 #include "queue/order/flush.h"
 
 #include <string.h>

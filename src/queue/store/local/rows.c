@@ -1,3 +1,5 @@
+/* rows.c - encodes and decodes the rows of a local store of partitions. Invariant: the byte
+ * order of keys is the order of ids and of instants. */
 #include "queue/store/local/rows.h"
 
 #include "base/buf.h"
