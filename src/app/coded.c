@@ -11,7 +11,7 @@ bool coded_same(str one, str other)
                : str_eq_nocase(one, other);
 }
 
-static bool refuse(struct http_exchange *x, err why, size_t raw_max)
+static bool coded_refuse(struct http_exchange *x, err why, size_t raw_max)
 {
     if (why == ERR_LIMIT)
         app_problem(x, 413, "content_too_large", NULL,
@@ -48,14 +48,14 @@ bool coded_body_read(struct http_exchange *x, const struct app *app, str coding,
     str frame = b.raw;
     err why = frame_measure(b.coding, frame, raw_max, &raw_bytes);
     if (why != ERR_OK)
-        return refuse(x, why, raw_max);
+        return coded_refuse(x, why, raw_max);
     struct frame_codec *codec = frame_pool_take(app->frames);
     why = frame_unpack(codec, b.coding, frame, raw_bytes, http_arena(x), &b.raw);
     frame_pool_give(app->frames, &codec);
     if (why == ERR_LIMIT && !arena_is_starved(http_arena(x)))
-        return refuse(x, ERR_LIMIT, raw_max);
+        return coded_refuse(x, ERR_LIMIT, raw_max);
     if (why != ERR_OK)
-        return why == ERR_LIMIT ? (app_fail(x, why, NULL), false) : refuse(x, why, raw_max);
+        return why == ERR_LIMIT ? (app_fail(x, why, NULL), false) : coded_refuse(x, why, raw_max);
     if (frame_is_plain(b.coding, frame))
         b.frame = frame;
     *out = b;

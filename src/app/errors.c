@@ -152,8 +152,8 @@ static void named_problem(err why, struct app_problem *p)
 }
 
 /* discreet: what broke is for the log, not for the client. */
-static void fail(struct http_exchange *x, err why, const struct err_note *note, bool discreet,
-                 const char *cache_control)
+static void errors_fail(struct http_exchange *x, err why, const struct err_note *note,
+                        bool discreet, const char *cache_control)
 {
     INVARIANT(why < ERR_CODES);
     str detail =
@@ -197,7 +197,7 @@ void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_not
     };
     INVARIANT(why < ERR_CODES);
     if (of_origin[why].status == 0) {
-        fail(x, why, note, true, cache_control);
+        errors_fail(x, why, note, true, cache_control);
         return;
     }
     str detail = str_of(note != NULL && note->text[0] != 0 ? note->text : of_origin[why].detail);
@@ -208,12 +208,12 @@ void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_not
 
 void app_fail(struct http_exchange *x, err why, const struct err_note *note)
 {
-    fail(x, why, note, true, NULL);
+    errors_fail(x, why, note, true, NULL);
 }
 
 void app_fail_told(struct http_exchange *x, err why, const struct err_note *note)
 {
-    fail(x, why, note, false, NULL);
+    errors_fail(x, why, note, false, NULL);
 }
 
 void *app_new(struct http_exchange *x, size_t size)

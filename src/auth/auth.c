@@ -123,8 +123,8 @@ void auth_shown(str authorization, char out[AUTH_PREFIX_BYTES_MAX + 1])
 
 /* From the cache, else from the rows. h NULL: anonymous, whose place in the cache is the hash of
  * nothing. */
-static err ask(struct auth *a, const struct secret_hash *h, uint64_t bit, str space,
-               struct grants_verdict *out)
+static err auth_ask(struct auth *a, const struct secret_hash *h, uint64_t bit, str space,
+                    struct grants_verdict *out)
 {
     struct secret_hash of_nothing = { .bytes = { 0 } };
     const struct secret_hash *place = h != NULL ? h : &of_nothing;
@@ -169,7 +169,7 @@ static err check(struct auth *a, str authorization, const char *permission, str 
     if (has_key)
         hash = secret_hash(key);
     struct grants_verdict verdict;
-    err failed = ask(a, has_key ? &hash : NULL, bit, space_meant(space), &verdict);
+    err failed = auth_ask(a, has_key ? &hash : NULL, bit, space_meant(space), &verdict);
     if (failed == ERR_NOT_FOUND)
         return denied(AUTH_KEY_UNKNOWN, why);
     if (failed != ERR_OK)

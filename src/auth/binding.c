@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static err empty(const char *what, struct err_note *note)
+static err binding_empty(const char *what, struct err_note *note)
 {
     err_note_set(note, "%s is invalid; cannot be empty", what);
     return ERR_BAD;
@@ -23,10 +23,11 @@ err auth_binding_user_check(str user_id, struct err_note *note)
 err auth_binding_check(const struct auth_binding_new *n, struct err_note *note)
 {
     if (n->space.n == 0)
-        return empty("namespace", note);
+        return binding_empty("namespace", note);
     if (n->role_name.n == 0)
-        return empty("role_name", note);
-    return n->user_id.n == 0 ? empty("user_id", note) : auth_binding_user_check(n->user_id, note);
+        return binding_empty("role_name", note);
+    return n->user_id.n == 0 ? binding_empty("user_id", note)
+                             : auth_binding_user_check(n->user_id, note);
 }
 
 /* ---- rows ---- */

@@ -108,7 +108,7 @@ struct decision {
     struct engine *engine;
 };
 
-static err decide(struct engine_txn *t, void *ctx)
+static err engine_rows_decide(struct engine_txn *t, void *ctx)
 {
     const struct decision *d = ctx;
     struct txn txn = { .txn = { .ops = &engine_rows_ops },
@@ -122,7 +122,7 @@ static err decide(struct engine_txn *t, void *ctx)
 static err change(struct row_store *s, const struct row_change *c)
 {
     struct decision d = { .change = c, .engine = CONTAINER_OF(s, struct rows, store)->engine };
-    const struct engine_update u = { .decide = decide, .ctx = &d, .frees = c->frees };
+    const struct engine_update u = { .decide = engine_rows_decide, .ctx = &d, .frees = c->frees };
     return engine_submit_wait(d.engine, &u);
 }
 

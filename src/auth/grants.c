@@ -105,7 +105,8 @@ static err load_key(struct row_view *v, const struct secret_hash *h, struct aren
 }
 
 /* h NULL: of this user. */
-static err load(struct row_view *v, const struct secret_hash *h, str user_id, struct grants **out)
+static err auth_grants_load(struct row_view *v, const struct secret_hash *h, str user_id,
+                            struct grants **out)
 {
     struct grants *g = calloc(1, sizeof *g + AUTH_GRANTS_MAX * sizeof g->of[0]);
     INVARIANT(g != NULL);
@@ -127,7 +128,7 @@ static err load(struct row_view *v, const struct secret_hash *h, str user_id, st
 
 err grants_read(struct row_view *v, const struct secret_hash *h, struct grants **out)
 {
-    return load(v, h, STR(AUTH_ANONYMOUS), out);
+    return auth_grants_load(v, h, STR(AUTH_ANONYMOUS), out);
 }
 
 err grants_load(struct row_store *rows, const struct secret_hash *h, struct grants **out)
@@ -140,7 +141,7 @@ err grants_load(struct row_store *rows, const struct secret_hash *h, struct gran
 
 err grants_read_user(struct row_view *v, str user_id, struct grants **out)
 {
-    return load(v, NULL, user_id, out);
+    return auth_grants_load(v, NULL, user_id, out);
 }
 
 uint64_t grants_bits(const struct grants *g, str space)
@@ -193,7 +194,7 @@ static void free_each(void *ctx, str key, void *value)
     free(value);
 }
 
-static void empty(struct grants_cache *c)
+static void grants_empty(struct grants_cache *c)
 {
     map_each(c->map, free_each, NULL);
     map_free(&c->map);
@@ -240,7 +241,7 @@ void grants_cache_add(struct grants_cache *c, const struct secret_hash *h, struc
     INVARIANT(pthread_rwlock_wrlock(&c->lock) == 0);
     if (c->generation == generation) {
         if (map_count(c->map) >= AUTH_CACHE_MAX)
-            empty(c);
+            grants_empty(c);
         old = map_put(c->map, key_of(h), g);
     }
     INVARIANT(pthread_rwlock_unlock(&c->lock) == 0);
@@ -251,6 +252,6 @@ void grants_cache_empty(struct grants_cache *c)
 {
     INVARIANT(pthread_rwlock_wrlock(&c->lock) == 0);
     c->generation++;
-    empty(c);
+    grants_empty(c);
     INVARIANT(pthread_rwlock_unlock(&c->lock) == 0);
 }

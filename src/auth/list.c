@@ -53,7 +53,7 @@ static unsigned limit_of(const struct auth_page *page)
     return page->limit < AUTH_PAGE_MAX ? page->limit : AUTH_PAGE_MAX;
 }
 
-static err walk(struct listing *l, struct row_cursor *c)
+static err list_walk(struct listing *l, struct row_cursor *c)
 {
     unsigned limit = limit_of(l->page);
     err why = ERR_OK;
@@ -79,7 +79,7 @@ err listing_run(struct listing *l)
         return ERR_OK;
     l->view = row_view_begin(l->auth->rows);
     struct row_cursor *c = row_cursor_open(l->view, rowkey_str(&from), rowkey_str(&until));
-    err why = walk(l, c);
+    err why = list_walk(l, c);
     row_cursor_close(&c);
     row_view_end(&l->view);
     return why;

@@ -68,7 +68,7 @@ static store_time get_time(struct cursor *c)
 }
 
 /* A value is whole when its version is known and nothing is left over. */
-static struct cursor begin(str value, bool *known)
+static struct cursor auth_rows_begin(str value, bool *known)
 {
     struct cursor c = { .rest = value };
     *known = cursor_u8(&c) == ROW_VERSION;
@@ -85,7 +85,7 @@ void row_put_space(struct buf *b, const struct row_space *r)
 err row_get_space(str value, struct row_space *r)
 {
     bool known;
-    struct cursor c = begin(value, &known);
+    struct cursor c = auth_rows_begin(value, &known);
     str tag = cursor_str16(&c);
     store_time created_at = get_time(&c);
     if (!known || !cursor_done(&c) || tag.n > AUTH_TAG_BYTES_MAX)
@@ -107,7 +107,7 @@ void row_put_user(struct buf *b, const struct row_user *r)
 err row_get_user(str value, struct row_user *r)
 {
     bool known;
-    struct cursor c = begin(value, &known);
+    struct cursor c = auth_rows_begin(value, &known);
     str name = cursor_str16(&c), email = cursor_str16(&c), external_id = cursor_str16(&c);
     store_time created_at = get_time(&c), updated_at = get_time(&c);
     if (!known || !cursor_done(&c))
@@ -132,7 +132,7 @@ void row_put_role(struct buf *b, const struct row_role *r)
 err row_get_role(str value, struct row_role *r)
 {
     bool known;
-    struct cursor c = begin(value, &known);
+    struct cursor c = auth_rows_begin(value, &known);
     str id = cursor_str16(&c);
     uint64_t bits = cursor_be64(&c);
     uint8_t standard = cursor_u8(&c);
@@ -157,7 +157,7 @@ void row_put_binding(struct buf *b, const struct row_binding *r)
 err row_get_binding(str value, struct row_binding *r)
 {
     bool known;
-    struct cursor c = begin(value, &known);
+    struct cursor c = auth_rows_begin(value, &known);
     str id = cursor_str16(&c), role_space = cursor_str16(&c), role_name = cursor_str16(&c);
     store_time created_at = get_time(&c);
     if (!known || !cursor_done(&c) || id.n != AUTH_ID_BYTES)
@@ -178,7 +178,7 @@ void row_put_bound(struct buf *b, const struct row_bound *r)
 err row_get_bound(str value, struct row_bound *r)
 {
     bool known;
-    struct cursor c = begin(value, &known);
+    struct cursor c = auth_rows_begin(value, &known);
     str user_id = cursor_str16(&c), role_id = cursor_str16(&c);
     if (!known || !cursor_done(&c))
         return ERR_CORRUPT;
@@ -202,7 +202,7 @@ void row_put_secret(struct buf *b, const struct row_secret *r)
 err row_get_secret(str value, struct row_secret *r)
 {
     bool known;
-    struct cursor c = begin(value, &known);
+    struct cursor c = auth_rows_begin(value, &known);
     str hash = cursor_bytes(&c, SECRET_HASH_BYTES);
     str id = cursor_str16(&c), user_id = cursor_str16(&c), scope = cursor_str16(&c);
     str prefix = cursor_str16(&c), name = cursor_str16(&c);
@@ -229,7 +229,7 @@ void row_put_text(struct buf *b, str s)
 err row_get_text(str value, str *s)
 {
     bool known;
-    struct cursor c = begin(value, &known);
+    struct cursor c = auth_rows_begin(value, &known);
     str text = cursor_str16(&c);
     if (!known || !cursor_done(&c))
         return ERR_CORRUPT;

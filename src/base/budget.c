@@ -22,7 +22,7 @@ static size_t most_of(const struct budget *b, bool urgent)
                                                                   : b->bytes_max + reserve;
 }
 
-static bool take(struct budget *b, size_t bytes, bool urgent)
+static bool budget_take(struct budget *b, size_t bytes, bool urgent)
 {
     size_t max = most_of(b, urgent), beside = kept_beyond(b), held = atomic_load(&b->held);
     do {
@@ -56,7 +56,7 @@ bool budget_part_set(struct budget_part *h, size_t bytes)
     if (h->of == NULL)
         return true;
     size_t counted = counted_of(bytes);
-    if (counted > h->counted && !take(h->of, counted - h->counted, h->urgent))
+    if (counted > h->counted && !budget_take(h->of, counted - h->counted, h->urgent))
         return false;
     if (counted < h->counted)
         INVARIANT(atomic_fetch_sub(&h->of->held, h->counted - counted) >= h->counted - counted);

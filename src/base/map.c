@@ -59,7 +59,7 @@ static str entry_key(const struct entry *e)
     return (str){ .p = e->key, .n = e->key_bytes };
 }
 
-static struct entry *find(const struct map *m, str key, uint64_t hash)
+static struct entry *map_find(const struct map *m, str key, uint64_t hash)
 {
     for (struct hash_node *n = hash_first(&m->entries, hash); n != NULL; n = hash_next(n))
         if (str_eq(entry_key(entry_of(n)), key))
@@ -70,7 +70,7 @@ static struct entry *find(const struct map *m, str key, uint64_t hash)
 void *map_get(const struct map *m, str key)
 {
     MAGIC_CHECK(m, MAP_MAGIC);
-    const struct entry *e = find(m, key, hash_of_str(key, m->seed));
+    const struct entry *e = map_find(m, key, hash_of_str(key, m->seed));
     return e == NULL ? NULL : e->value;
 }
 
@@ -79,7 +79,7 @@ void *map_put(struct map *m, str key, void *value)
     MAGIC_CHECK(m, MAP_MAGIC);
     INVARIANT(value != NULL);
     uint64_t hash = hash_of_str(key, m->seed);
-    struct entry *e = find(m, key, hash);
+    struct entry *e = map_find(m, key, hash);
     if (e != NULL) {
         void *before = e->value;
         e->value = value;
@@ -98,7 +98,7 @@ void *map_put(struct map *m, str key, void *value)
 void *map_remove(struct map *m, str key)
 {
     MAGIC_CHECK(m, MAP_MAGIC);
-    struct entry *e = find(m, key, hash_of_str(key, m->seed));
+    struct entry *e = map_find(m, key, hash_of_str(key, m->seed));
     if (e == NULL)
         return NULL;
     void *value = e->value;

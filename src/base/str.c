@@ -16,7 +16,7 @@ bool str_eq(str a, str b)
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
-static char lower(char c)
+static char str_lower(char c)
 {
     return (c >= 'A' && c <= 'Z') ? (char)(c - 'A' + 'a') : c;
 }
@@ -26,7 +26,7 @@ bool str_eq_nocase(str a, str b)
     if (a.n != b.n)
         return false;
     for (size_t i = 0; i < a.n; i++)
-        if (lower(a.p[i]) != lower(b.p[i]))
+        if (str_lower(a.p[i]) != str_lower(b.p[i]))
             return false;
     return true;
 }

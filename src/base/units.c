@@ -48,7 +48,7 @@ static const struct unit *unit_dividing(const struct unit *units, size_t count, 
 }
 
 /* Number and unit multiplied. */
-static bool parse(str text, const struct unit *units, size_t count, uint64_t *out)
+static bool units_parse(str text, const struct unit *units, size_t count, uint64_t *out)
 {
     size_t digits = digits_count(text);
     uint64_t number;
@@ -72,7 +72,7 @@ bool units_parse_duration(str text, int64_t *ns)
         return true;
     }
     uint64_t value;
-    if (!parse(text, duration_units, COUNT_OF(duration_units), &value) || value > INT64_MAX)
+    if (!units_parse(text, duration_units, COUNT_OF(duration_units), &value) || value > INT64_MAX)
         return false;
     *ns = (int64_t)value;
     return true;
@@ -80,7 +80,7 @@ bool units_parse_duration(str text, int64_t *ns)
 
 bool units_parse_size(str text, uint64_t *bytes)
 {
-    return str_to_u64(text, bytes) || parse(text, size_units, COUNT_OF(size_units), bytes);
+    return str_to_u64(text, bytes) || units_parse(text, size_units, COUNT_OF(size_units), bytes);
 }
 
 void units_format_duration(int64_t ns, char out[UNITS_TEXT_BYTES])

@@ -17,7 +17,7 @@ struct check {
     char title[PAGE_TITLE_BYTES_MAX + 1]; /* being looked at, for the texts */
 };
 
-static void damage(struct check *c, const char *what, const struct page_name *name)
+static void bucket_check_damage(struct check *c, const char *what, const struct page_name *name)
 {
     char text[CHECK_TEXT_BYTES], tid[TID_TEXT_BYTES + 1] = "";
     c->damages++;
@@ -41,13 +41,13 @@ static void check_due_row(struct check *c, store_time due, enum page_due_kind ki
     struct engine_row found;
     if (!is_never(due) &&
         due_find(c->view, &page_due, due, page_due_row(kind, row_key), &found) != ERR_OK)
-        damage(c, "its due row is missing", name);
+        bucket_check_damage(c, "its due row is missing", name);
 }
 
 static bool damaged_row(void *ctx, str title, const struct page_name *name)
 {
     (void)title; /* damage() says it */
-    damage(ctx, "its row is damaged", name);
+    bucket_check_damage(ctx, "its row is damaged", name);
     return true;
 }
 
@@ -88,23 +88,23 @@ static unsigned check_renders(struct check *c, struct look *k)
         bool latest = is_never(row.r.superseded_at);
         if (row.r.hidden != PAGE_CURRENT) {
             if (latest)
-                damage(c, "it is hidden, yet the latest", &name);
+                bucket_check_damage(c, "it is hidden, yet the latest", &name);
             continue;
         }
         if (alive++ > 0 && latest)
-            damage(c, "a greater render is stored, yet it is not superseded", &name);
+            bucket_check_damage(c, "a greater render is stored, yet it is not superseded", &name);
         bool unmade = !latest && page_name_is_unmade(row.r.superseded_by);
         if (alive == 1 && !latest && !unmade && successor_is_lost(k, &row.r))
-            damage(c, "it is the greatest render, yet superseded", &name);
+            bucket_check_damage(c, "it is the greatest render, yet superseded", &name);
         if (!latest && (unmade ? row.r.superseded_by.rev < name.rev
                                : page_name_cmp(row.r.superseded_by, name) <= 0))
-            damage(c, "it is superseded by a lesser render", &name);
+            bucket_check_damage(c, "it is superseded by a lesser render", &name);
     }
     title_walk_close(&w);
     k->damage = NULL;
     k->title.passed = NULL;
     if (e != ERR_NOT_FOUND)
-        damage(c, "more rows of it are damaged than are told", NULL);
+        bucket_check_damage(c, "more rows of it are damaged than are told", NULL);
     return rows + passed.count;
 }
 
@@ -129,7 +129,7 @@ static unsigned check_ledger(struct check *c, struct look *k)
     unsigned rows = 0;
     err e = engine_get(c->view, SPACE_TITLE, page_key_str(&k->key), &found);
     if (e == ERR_OK && page_title_decode(found.value, &title) != ERR_OK)
-        damage(c, "its own row is damaged", NULL);
+        bucket_check_damage(c, "its own row is damaged", NULL);
     struct page_name above = page_name_last;
     struct ledger_walk w;
     ledger_open(&w, k, page_name_first, page_name_last, false);
@@ -137,18 +137,18 @@ static unsigned check_ledger(struct check *c, struct look *k)
         struct page_row row;
         rows++;
         if (page_name_cmp(t.trace.name, above) >= 0)
-            damage(c, "its traces are not in order", &t.trace.name);
+            bucket_check_damage(c, "its traces are not in order", &t.trace.name);
         above = t.trace.name;
         page_key_name(&key, &k->key, t.trace.name);
         check_trace_due(c, k, page_key_str(&key), &t);
         if (look_get(&k->title, t.trace.name, &row) != ERR_NOT_FOUND)
-            damage(c, "it has a trace, yet it is stored", &t.trace.name);
+            bucket_check_damage(c, "it has a trace, yet it is stored", &t.trace.name);
     }
     ledger_close(&w);
     if (e != ERR_NOT_FOUND)
-        damage(c, "a trace of it is damaged", NULL);
+        bucket_check_damage(c, "a trace of it is damaged", NULL);
     if (rows != title.ledger_count)
-        damage(c, "its row counts another number of traces", NULL);
+        bucket_check_damage(c, "its row counts another number of traces", NULL);
     return rows;
 }
 
@@ -165,7 +165,7 @@ static bool next_title(struct check *c, enum engine_space space, const struct pa
     if (ok)
         page_key_prefix_of(out, found.key);
     else if (e != ERR_NOT_FOUND)
-        damage(c, "a key is damaged behind this title", NULL);
+        bucket_check_damage(c, "a key is damaged behind this title", NULL);
     engine_cursor_close(&cursor);
     return ok;
 }
@@ -217,7 +217,7 @@ static void check_due(struct check *c, const struct due_entry *due)
     enum page_due_kind kind;
     str row_key;
     if (!page_due_parse(due_of(due), &kind, &row_key)) {
-        damage(c, "a due row is damaged", NULL);
+        bucket_check_damage(c, "a due row is damaged", NULL);
         return;
     }
     if (kind == DUE_TRACES || !page_key_parse(row_key, &parts))
@@ -233,7 +233,7 @@ static void check_due(struct check *c, const struct due_entry *due)
             ? look_get(&k.title, parts.name, &row) == ERR_OK && row.due_stored.ns == due->at.ns
             : ledger_get(&k, parts.name, &trace) == ERR_OK && trace.forget_at.ns == due->at.ns;
     if (!right)
-        damage(c, "a due row is filed for what is not there", &parts.name);
+        bucket_check_damage(c, "a due row is filed for what is not there", &parts.name);
 }
 
 static void check_word(struct check *c, const struct engine_row *found, err read)
@@ -242,7 +242,7 @@ static void check_word(struct check *c, const struct engine_row *found, err read
     str title = found->key.n > 7 ? str_take(str_skip(found->key, 6), found->key.n - 7) : STR("");
     (void)str_to_cstr(title, c->title, sizeof(c->title));
     if (read == ERR_CORRUPT || title_word_decode(found->value, &word) != ERR_OK)
-        damage(c, "the wiki's word on it is damaged", NULL);
+        bucket_check_damage(c, "the wiki's word on it is damaged", NULL);
 }
 
 static err check_words(struct check *c)

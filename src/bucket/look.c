@@ -92,7 +92,7 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-static err settle(const struct look *k, struct page_row *row)
+static err look_settle(const struct look *k, struct page_row *row)
 {
     const struct page_plan *plan = k->title.plan;
     bool full = false;
@@ -125,7 +125,7 @@ err look_decode(const struct look *k, struct page_name name, const struct engine
     out->r.name = name;
     memcpy(&out->r.where, &blob, sizeof(blob));
     out->was = feed_row_was(out);
-    e = settle(k, out);
+    e = look_settle(k, out);
     out->r.state = retention_state(&k->title.plan->policy, &out->r, k->title.now);
     return e;
 }

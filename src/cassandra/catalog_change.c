@@ -113,7 +113,7 @@ static void parts_make(struct change *c)
 /* ---- sending and looking ---- */
 
 static void sent(struct cql_request *q);
-static void looked(struct cql_request *q);
+static void catalog_change_looked(struct cql_request *q);
 
 /* Is there time for a pause and another try? A client that stops has none. */
 static bool has_time(const struct change *c, err e)
@@ -160,7 +160,7 @@ static void change_send(struct change *c)
 
 static void change_look(struct change *c)
 {
-    change_ask(c, looked);
+    change_ask(c, catalog_change_looked);
     c->request.parts = &c->look;
     c->request.params.consistency = CQL_SERIAL;
     cql_start(c->catalog->client, &c->request);
@@ -209,7 +209,7 @@ static void sent(struct cql_request *q)
         change_end(c, c->why);
 }
 
-static void looked(struct cql_request *q)
+static void catalog_change_looked(struct cql_request *q)
 {
     struct change *c = CONTAINER_OF(q, struct change, request);
     err e = q->out.why;

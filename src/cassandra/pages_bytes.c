@@ -80,7 +80,7 @@ struct looking { /* in the work's arena */
 
 static void look_next(struct looking *l);
 
-static void looked(struct store_call *c)
+static void pages_bytes_looked(struct store_call *c)
 {
     struct titles_body *b = CONTAINER_OF(c, struct titles_body, call);
     struct looking *l = CONTAINER_OF(b, struct looking, body);
@@ -103,7 +103,7 @@ static void look_next(struct looking *l)
     }
     l->mark = arena_mark(&w->arena);
     l->body = (struct titles_body){ .call = { .home = w->load.call.home,
-                                              .done = looked,
+                                              .done = pages_bytes_looked,
                                               .part_of = w->call,
                                               .deadline = w->call->deadline },
                                     .key = w->key,

@@ -20,7 +20,8 @@ static void find_end(struct restbase_find *f, err why)
     f->done(f);
 }
 
-static void ask(struct restbase_find *f, str page_state, void (*done)(struct cql_request *q))
+static void restbase_find_ask(struct restbase_find *f, str page_state,
+                              void (*done)(struct cql_request *q))
 {
     restbase_request(&f->request, done);
     f->request.params.page_rows = PAGE_ROWS;
@@ -92,7 +93,7 @@ static void list_page(struct restbase_find *f, size_t state_n)
 {
     buf_clear(&f->text);
     buf_put(&f->text, STR("SELECT keyspace_name, table_name FROM system_schema.tables"));
-    ask(f, (str){ .p = f->page_state, .n = state_n }, on_page);
+    restbase_find_ask(f, (str){ .p = f->page_state, .n = state_n }, on_page);
 }
 
 /* ---- one keyspace ---- */
@@ -142,7 +143,7 @@ static void find_next(struct restbase_find *f)
     restbase_quote(f->keyspace, quoted);
     buf_clear(&f->text);
     buf_printf(&f->text, "SELECT \"value\" FROM %s.\"meta\" WHERE \"key\" = 'schema'", quoted);
-    ask(f, STR_NONE, on_schema);
+    restbase_find_ask(f, STR_NONE, on_schema);
 }
 
 void restbase_find(struct restbase_find *f)

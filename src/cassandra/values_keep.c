@@ -114,7 +114,7 @@ static void group_fall(const struct table_keep *k, struct values_row *rows, size
             end_move(&rows[i], fall_end(k, now));
 }
 
-static bool gone(struct err_note *note, const char *why)
+static bool values_keep_gone(struct err_note *note, const char *why)
 {
     err_note_set(note, "revisionRetentionPolicy: %s: nothing is stored", why);
     return false;
@@ -129,12 +129,13 @@ bool values_keep_put(const struct table_keep *k, struct values_row *rows, size_t
     while (!is_alive(&rows[first], now) && first < put)
         first++;
     if (k->kind == KEEP_LATEST_HASH && rows[first].rev != rows[put].rev)
-        return gone(note, "latest_hash keeps the row that is first in the order of the index, and "
-                          "one before this is there");
+        return values_keep_gone(
+            note, "latest_hash keeps the row that is first in the order of the index, and "
+                  "one before this is there");
     struct group g = group_of(k, rows, count, &rows[put]);
     size_t behind = group_stay(k, rows, g, now);
     if (put >= behind && k->grace_ttl_s == 0)
-        return gone(note, "it keeps newer rows than this, and grace_ttl is 0");
+        return values_keep_gone(note, "it keeps newer rows than this, and grace_ttl is 0");
     group_fall(k, rows, behind, g.until, now);
     return true;
 }

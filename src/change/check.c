@@ -46,7 +46,7 @@ static void damage_say(struct checking *c, const char *what)
     c->found(c->ctx, what);
 }
 
-static void damage(struct checking *c, const char *what)
+static void check_damage(struct checking *c, const char *what)
 {
     char text[CHECK_TEXT_BYTES];
     (void)snprintf(text, sizeof text, "rules: %s", what); /* it fits */
@@ -85,21 +85,21 @@ static void check_name(struct checking *c)
     str name = str_skip(change_key_str(&c->at), 1);
     if (name.n == 0 || name.n > RULE_NAME_BYTES_MAX ||
         change_rule_decode(c->value, &row) != ERR_OK) {
-        damage(c, "the row of a rule makes no sense");
+        check_damage(c, "the row of a rule makes no sense");
         return;
     }
     struct checked_rule *r = rule_of(c, row.number);
     if (r->name[0] != '\0')
-        damage(c, "two rules have the same number");
+        check_damage(c, "two rules have the same number");
     (void)str_to_cstr(name, r->name, sizeof r->name); /* it fits */
     if (c->next != 0 && row.number >= c->next)
-        damage(c, "a rule has a number that is given to the next one");
+        check_damage(c, "a rule has a number that is given to the next one");
 }
 
 static void check_next(struct checking *c)
 {
     if (c->at.n != 1 || c->value.n != CHECK_NEXT_BYTES)
-        damage(c, "the next number of a rule makes no sense");
+        check_damage(c, "the next number of a rule makes no sense");
     else
         c->next = get_be64(c->value.p);
 }
@@ -108,7 +108,7 @@ static void check_head(struct checking *c)
 {
     struct change_head head;
     if (c->at.n != 1 || change_head_decode(c->value, &head) != ERR_OK)
-        damage(c, "the place in the event log makes no sense");
+        check_damage(c, "the place in the event log makes no sense");
 }
 
 static void check_counts(struct checking *c)
@@ -120,7 +120,7 @@ static void check_counts(struct checking *c)
     for (unsigned i = 0; i < CHANGE_STATES; i++)
         said.of[i] = cursor_be64(&value);
     if (!cursor_done(&key) || !cursor_done(&value))
-        damage(c, "the counts of a rule make no sense");
+        check_damage(c, "the counts of a rule make no sense");
     else
         rule_of(c, rule)->said = said;
 }
@@ -151,7 +151,7 @@ static void check_item(struct checking *c)
     uint64_t id;
     if (!change_key_item_parse(change_key_str(&c->at), &rule, &id) ||
         change_item_decode(c->value, &row) != ERR_OK) {
-        damage(c, "the row of an item makes no sense");
+        check_damage(c, "the row of an item makes no sense");
         return;
     }
     rule_of(c, rule)->found.of[row.state]++;
@@ -193,7 +193,7 @@ static void check_state(struct checking *c)
     if (kind == 'r')
         rule = cursor_be32(&ready);
     if (!fits)
-        damage(c, "a row of a list of items makes no sense");
+        check_damage(c, "a row of a list of items makes no sense");
     else if (indexed(c, rule, id, &item) &&
              (!change_key_state(&key, rule, id, &item.row) || !str_eq(change_key_str(&key), at)))
         damage_of(c, rule, id, "it stands in a list that its state does not belong to");
@@ -223,7 +223,7 @@ static void check_order(struct checking *c)
     struct cursor key = { .rest = str_skip(at, 1) };
     uint32_t rule = cursor_be32(&key);
     if (!change_key_ready_parse(at, &order, &id)) {
-        damage(c, "the place of an item in its title makes no sense");
+        check_damage(c, "the place of an item in its title makes no sense");
         return;
     }
     str group = str_take(at, at.n - sizeof id);
@@ -252,12 +252,12 @@ static void check_memory(struct checking *c)
     if (cursor_done(&key))
         memcpy(what.p, digest.p, sizeof what.p);
     if (!cursor_done(&key) || change_memory_get(c->view, rule, &what, &at, &until) != ERR_OK) {
-        damage(c, "what is remembered of a job makes no sense");
+        check_damage(c, "what is remembered of a job makes no sense");
         return;
     }
     change_key_forget(&other, until, rule, &what);
     if (!has(c, &other))
-        damage(c, "what is remembered of a job is never forgotten");
+        check_damage(c, "what is remembered of a job is never forgotten");
 }
 
 static void check_forget(struct checking *c)
@@ -267,7 +267,7 @@ static void check_forget(struct checking *c)
     uint32_t rule;
     if (!change_key_forget_parse(change_key_str(&c->at), &until, &rule, &what) ||
         change_memory_get(c->view, rule, &what, &at, &said) != ERR_OK || said.ns != until.ns)
-        damage(c, "something is to be forgotten of a job that is not remembered");
+        check_damage(c, "something is to be forgotten of a job that is not remembered");
 }
 
 /* ---- the whole ---- */
@@ -304,7 +304,7 @@ static void check_row(struct checking *c)
         check_forget(c);
         break;
     default:
-        damage(c, "there is a row that belongs to nothing");
+        check_damage(c, "there is a row that belongs to nothing");
     }
 }
 
@@ -335,7 +335,7 @@ static err check_rows(struct checking *c, str prefix, void (*check)(struct check
         if (why == ERR_OK && fits)
             check(c);
         else
-            damage(c, "a row is damaged");
+            check_damage(c, "a row is damaged");
     }
     engine_cursor_close(&rows);
     return why == ERR_NOT_FOUND ? ERR_OK : why;
@@ -357,15 +357,15 @@ static void check_bytes(struct checking *c)
     uint64_t seq, count, found = 0;
     if (!change_key_bytes_parse(change_key_str(&c->at), &seq) ||
         change_bytes_get(c->view, seq, &count, &blob) != ERR_OK) {
-        damage(c, "an event that items share makes no sense");
+        check_damage(c, "an event that items share makes no sense");
         return;
     }
     for (; c->shared_at < c->shared_count && c->shared[c->shared_at] < seq; c->shared_at++)
-        damage(c, "the event of an item is not there");
+        check_damage(c, "the event of an item is not there");
     for (; c->shared_at < c->shared_count && c->shared[c->shared_at] == seq; c->shared_at++)
         found++;
     if (found != count)
-        damage(c, "an event says that another number of items share it than do");
+        check_damage(c, "an event says that another number of items share it than do");
 }
 
 static err check_shared(struct checking *c)
@@ -374,7 +374,7 @@ static err check_shared(struct checking *c)
         qsort(c->shared, c->shared_count, sizeof *c->shared, seq_cmp);
     err why = check_rows(c, STR("b"), check_bytes);
     for (; why == ERR_OK && c->shared_at < c->shared_count; c->shared_at++)
-        damage(c, "the event of an item is not there");
+        check_damage(c, "the event of an item is not there");
     return why;
 }
 

@@ -38,7 +38,8 @@ static err tally_of(struct change_edit *e, uint32_t rule, struct change_counts *
     return ERR_OK;
 }
 
-static err count(struct change_edit *e, uint32_t rule, enum change_state state, bool up)
+static err change_items_count(struct change_edit *e, uint32_t rule, enum change_state state,
+                              bool up)
 {
     struct change_counts *c;
     err why = tally_of(e, rule, &c);
@@ -84,7 +85,7 @@ static err state_leave(struct change_edit *e, uint32_t rule, uint64_t id,
                        const struct change_item_row *r)
 {
     struct change_key key;
-    err why = count(e, rule, r->state, false);
+    err why = change_items_count(e, rule, r->state, false);
     if (why == ERR_OK && change_key_state(&key, rule, id, r))
         why = delete_key(e, &key);
     return why;
@@ -98,7 +99,7 @@ static err state_enter(struct change_edit *e, uint32_t rule, uint64_t id,
         e->woke = true;
     if (r->state == CHANGE_SCHEDULED)
         e->next_due = store_time_min(e->next_due, r->due);
-    err why = count(e, rule, r->state, true);
+    err why = change_items_count(e, rule, r->state, true);
     if (why == ERR_OK && change_key_state(&key, rule, id, r))
         why = put_empty(e, &key);
     return why;

@@ -367,8 +367,8 @@ static void handled(void *ctx)
     change_unlock(c);
 }
 
-static err handle(struct change *c, struct handling *h, str rule, uint64_t *count,
-                  struct err_note *note)
+static err list_handle(struct change *c, struct handling *h, str rule, uint64_t *count,
+                       struct err_note *note)
 {
     err why = change_rule_number(c, rule, &h->number, note);
     *count = 0;
@@ -398,7 +398,7 @@ err change_retry(struct change *c, str rule, uint64_t id, uint64_t *count, struc
     INVARIANT(h != NULL);
     h->id = id;
     h->state = -1;
-    err why = handle(c, h, rule, count, note);
+    err why = list_handle(c, h, rule, count, note);
     free(h);
     return why;
 }
@@ -411,7 +411,7 @@ err change_drop(struct change *c, str rule, uint64_t id, int state, uint64_t *co
     h->id = id;
     h->state = state;
     h->drops = true;
-    err why = handle(c, h, rule, count, note);
+    err why = list_handle(c, h, rule, count, note);
     free(h->running);
     free(h);
     return why;

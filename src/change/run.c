@@ -264,7 +264,7 @@ static void settle_again(void *ctx)
     settle_submit(ctx);
 }
 
-static void settled(struct task *t)
+static void run_settled(struct task *t)
 {
     struct change_run *run = CONTAINER_OF(t, struct change_run, task);
     struct change *c = run->c;
@@ -530,7 +530,7 @@ void change_run_start(struct change_runner *r, const struct change_candidate *it
     run->rule = r->rule;
     run->ruled = change_ruled_ref(c->ruled);
     run->item = *item;
-    run->task.run = settled;
+    run->task.run = run_settled;
     run->job = (struct loop_job){ .run = run_load, .done = run_loaded };
     (void)str_to_cstr(target_url, run->target_url, sizeof run->target_url);
     arena_init(&run->arena, CHANGE_ARENA_BYTES_MAX);

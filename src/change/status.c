@@ -26,7 +26,7 @@ struct status_numbered {
 
 /* ---- from memory, under the lock ---- */
 
-static str kept(struct arena *a, const char *text)
+static str status_kept(struct arena *a, const char *text)
 {
     return arena_copy(a, str_of(text));
 }
@@ -39,7 +39,7 @@ static bool types_copy(const struct change_runner *r, struct arena *a,
         return false;
     out->types_count = r->types_count;
     for (unsigned i = 0; i < r->types_count; i++) {
-        out->types[i].type = kept(a, r->types[i].type);
+        out->types[i].type = status_kept(a, r->types[i].type);
         out->types[i].concurrency = r->types[i].concurrency;
         if (out->types[i].type.p == NULL)
             return false;
@@ -83,7 +83,7 @@ static void rule_target_copy(void *ctx, const char *name)
         if (str_eq(g->at[i].name, str_of(name)))
             return;
     struct change_target_status *s = &g->at[g->count];
-    *s = (struct change_target_status){ .name = kept(g->a, name) };
+    *s = (struct change_target_status){ .name = status_kept(g->a, name) };
     g->full = g->full || s->name.p == NULL;
     if (g->full)
         return;
@@ -138,7 +138,7 @@ static bool rule_copy(const struct change_runner *r, struct arena *a,
                       struct change_rule_status *out)
 {
     bool rated = r->override.rate_count >= 0;
-    *out = (struct change_rule_status){ .name = kept(a, r->name),
+    *out = (struct change_rule_status){ .name = status_kept(a, r->name),
                                         .effect = r->rule == NULL ? RULE_EFFECTS : r->rule->effect,
                                         .removed = r->rule == NULL,
                                         .paused = r->paused,
@@ -202,7 +202,7 @@ static void target_copy(void *ctx, str key, void *value)
     if (g->full || g->out->targets_count == g->size)
         return;
     struct change_target_status *s = &g->out->targets[g->out->targets_count++];
-    *s = (struct change_target_status){ .name = kept(g->a, t->name) };
+    *s = (struct change_target_status){ .name = status_kept(g->a, t->name) };
     change_target_tell(g->c, t, s);
     g->full = s->name.p == NULL;
 }

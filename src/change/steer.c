@@ -84,7 +84,7 @@ static err refused(const struct steering *s, struct err_note *note)
     return ERR_CONFLICT;
 }
 
-static err steer(struct change *c, struct steering *s, struct err_note *note)
+static err steer_steer(struct change *c, struct steering *s, struct err_note *note)
 {
     s->change = c;
     if (s->rule.n == 0 || s->rule.n > RULE_NAME_BYTES_MAX)
@@ -106,7 +106,7 @@ static err steer(struct change *c, struct steering *s, struct err_note *note)
 err change_pause(struct change *c, str rule, bool paused, struct err_note *note)
 {
     struct steering s = { .rule = rule, .paused = paused };
-    err why = steer(c, &s, note);
+    err why = steer_steer(c, &s, note);
     if (why != ERR_OK)
         return why;
     change_lock(c);
@@ -148,7 +148,7 @@ err change_replay(struct change *c, str rule, store_time from, struct err_note *
     change_unlock(c);
     if (s.replay_until <= s.replay_after)
         return replay_nothing(c, &s, note);
-    why = steer(c, &s, note);
+    why = steer_steer(c, &s, note);
     if (why != ERR_OK)
         return why;
     change_lock(c);

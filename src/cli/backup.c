@@ -141,7 +141,7 @@ static bool is_free(const char *dir)
 }
 
 /* CLI_OK, or it was said why. */
-static enum cli_exit verify(const struct cli_call *call, const char *dir, bool is_backup)
+static enum cli_exit cli_backup_verify(const struct cli_call *call, const char *dir, bool is_backup)
 {
     struct store_check c;
     err e = store_check(dir, !cli_flag(call, "json"), &c);
@@ -187,7 +187,7 @@ static enum cli_exit restore_to(const struct cli_call *call, const char *backup,
 {
     uint64_t bytes;
     struct err_note note;
-    enum cli_exit code = verify(call, backup, true);
+    enum cli_exit code = cli_backup_verify(call, backup, true);
     if (code != CLI_OK)
         return code;
     err e = copy_backup(backup, part, &bytes, &note);
@@ -201,7 +201,7 @@ static enum cli_exit restore_to(const struct cli_call *call, const char *backup,
             copy_remove(part);
         return cli_fail(call, CLI_FAILED, "restore: %s", note.text);
     }
-    code = verify(call, part, false);
+    code = cli_backup_verify(call, part, false);
     if (code == CLI_OK && rename(part, dir) != 0)
         code = cli_fail(call, CLI_FAILED, "restore: cannot name it %s: %s", dir, strerror(errno));
     if (code != CLI_OK) {

@@ -222,7 +222,7 @@ void change_targets_print(FILE *to, const json_t *targets)
     out_table_end(&t);
 }
 
-static void show(const struct client *c, const json_t *rule)
+static void change_ls_show(const struct client *c, const json_t *rule)
 {
     const json_t *targets = json_object_get(rule, "targets");
     if (c->json) {
@@ -245,7 +245,7 @@ enum cli_exit verb_change_show(struct cli_call *call)
     json_t *doc = change_status(&c);
     const json_t *rule = doc == NULL ? NULL : change_rule_of(&c, doc, call->operands[0]);
     if (rule != NULL)
-        show(&c, rule);
+        change_ls_show(&c, rule);
     code = rule == NULL ? c.failed : CLI_OK;
     json_decref(doc);
     client_close(&c);

@@ -61,7 +61,7 @@ static void tell_as(const struct teller *t, const char *what, const struct rule_
     fputc('\n', t->to);
 }
 
-static void tell(void *ctx, const struct rule_fault *fault)
+static void change_rules_tell(void *ctx, const struct rule_fault *fault)
 {
     tell_as(ctx, "fault", fault);
 }
@@ -75,7 +75,7 @@ enum cli_exit change_rules(const struct cli_call *call, const char *path, str te
                            struct rule_set **out)
 {
     struct teller t = { .path = path, .to = to, .json = cli_flag(call, "json") };
-    return rule_set_read(text, tell, &t, out) == ERR_OK ? CLI_OK : CLI_USAGE;
+    return rule_set_read(text, change_rules_tell, &t, out) == ERR_OK ? CLI_OK : CLI_USAGE;
 }
 
 enum cli_exit verb_change_rules_check(struct cli_call *call)

@@ -9,7 +9,8 @@
 #include <inttypes.h>
 
 /* What the server says is printed as it is with --json, else line, which names the rule. */
-static enum cli_exit steer(struct cli_call *call, const char *name, json_t *body, const char *line)
+static enum cli_exit change_steer_steer(struct cli_call *call, const char *name, json_t *body,
+                                        const char *line)
 {
     struct client c;
     enum cli_exit code = client_open(&c, call);
@@ -37,12 +38,13 @@ static json_t *of_rule(const struct cli_call *call)
 
 enum cli_exit verb_change_pause(struct cli_call *call)
 {
-    return steer(call, "pause", of_rule(call), "is paused; what runs comes to its end");
+    return change_steer_steer(call, "pause", of_rule(call),
+                              "is paused; what runs comes to its end");
 }
 
 enum cli_exit verb_change_resume(struct cli_call *call)
 {
-    return steer(call, "resume", of_rule(call), "goes on");
+    return change_steer_steer(call, "resume", of_rule(call), "goes on");
 }
 
 enum cli_exit verb_change_limit(struct cli_call *call)
@@ -60,9 +62,9 @@ enum cli_exit verb_change_limit(struct cli_call *call)
         (void)json_object_set_new(body, "concurrency", json_integer(concurrency));
     if (rate != NULL)
         (void)json_object_set_new(body, "rate", json_string(rate)); /* dies with the process */
-    return steer(call, "limit", body,
-                 reset ? "has its own limits again"
-                       : "has other limits until the server starts again");
+    return change_steer_steer(call, "limit", body,
+                              reset ? "has its own limits again"
+                                    : "has other limits until the server starts again");
 }
 
 enum cli_exit verb_change_replay(struct cli_call *call)
@@ -72,7 +74,7 @@ enum cli_exit verb_change_replay(struct cli_call *call)
         return cli_fail(call, CLI_USAGE, "change replay: --from says from when on");
     json_t *body = of_rule(call);
     (void)json_object_set_new(body, "from", json_string(from));
-    return steer(call, "replay", body, "is asked again about what was taken since");
+    return change_steer_steer(call, "replay", body, "is asked again about what was taken since");
 }
 
 /* ---- retry, drop ---- */

@@ -55,7 +55,7 @@ static json_t *text_json(str s)
 }
 
 /* A template filled in; NULL: it cannot be, and that is said. */
-static json_t *filled(struct test *t, const struct rule_template *of, const char *what)
+static json_t *change_test_filled(struct test *t, const struct rule_template *of, const char *what)
 {
     struct buf out;
     struct err_note note;
@@ -79,7 +79,7 @@ static bool request_fill(struct test *t, json_t *request)
     json_t *headers = json_object();
     bool fine = true;
     for (unsigned i = 0; i < r->headers_count && fine; i++) {
-        json_t *value = filled(t, r->headers[i].value, "headers");
+        json_t *value = change_test_filled(t, r->headers[i].value, "headers");
         fine = value != NULL;
         if (fine)
             json_object_setn_new(headers, r->headers[i].name.p, r->headers[i].name.n, value);
@@ -91,7 +91,7 @@ static bool request_fill(struct test *t, json_t *request)
         json_object_set_new(request, "body", text_json(t->bytes));
     if (!fine || r->effect != RULE_HTTP || r->body != RULE_BODY_TEMPLATE)
         return fine;
-    json_t *body = filled(t, r->body_template, "body");
+    json_t *body = change_test_filled(t, r->body_template, "body");
     return body != NULL && json_object_set_new(request, "body", body) == 0;
 }
 
@@ -112,7 +112,7 @@ static void request_put(struct test *t, str base, const char *url)
 static void purges_put(struct test *t)
 {
     for (unsigned i = 0; i < t->rule->urls_count; i++) {
-        json_t *url = filled(t, t->rule->urls[i], "urls");
+        json_t *url = change_test_filled(t, t->rule->urls[i], "urls");
         for (unsigned j = 0; j < t->rule->targets.count && url != NULL; j++)
             request_put(t, t->rule->targets.p[j], json_string_value(url));
         json_decref(url);
@@ -135,7 +135,7 @@ static void effect_say(struct test *t)
         purges_put(t);
         break;
     case RULE_HTTP:
-        url = filled(t, t->rule->url, "url");
+        url = change_test_filled(t, t->rule->url, "url");
         if (url != NULL)
             request_put(t, STR(""), json_string_value(url));
         json_decref(url);
@@ -255,7 +255,7 @@ static enum cli_exit event_test(struct test *t, const json_t *event)
     return code == CLI_OK && t->failed ? CLI_FAILED : code;
 }
 
-static enum cli_exit run(struct test *t)
+static enum cli_exit change_test_run(struct test *t)
 {
     unsigned line;
     struct err_note note = { .text = "" };
@@ -293,7 +293,7 @@ enum cli_exit verb_change_test(struct cli_call *call)
         t.bytes = buf_str(&event);
         while (t.bytes.n > 0 && strchr("\r\n", t.bytes.p[t.bytes.n - 1]) != NULL)
             t.bytes.n--; /* an editor's */
-        code = run(&t);
+        code = change_test_run(&t);
     }
     rule_set_unref(&t.rules);
     buf_fini(&rules);

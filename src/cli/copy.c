@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static err say(struct err_note *note, const char *doing, const char *path)
+static err copy_say(struct err_note *note, const char *doing, const char *path)
 {
     return disk_fail(note, doing, path, errno);
 }
@@ -75,13 +75,13 @@ static err copy_file(const char *from, const char *to, uint64_t *bytes, struct e
 {
     int in = open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (in < 0)
-        return say(note, "open", from);
+        return copy_say(note, "open", from);
     int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    err e = out < 0 ? say(note, "create", to) : ERR_OK;
+    err e = out < 0 ? copy_say(note, "create", to) : ERR_OK;
     if (e == ERR_OK && (copy_data(in, out, bytes) != 0 || fsync(out) != 0))
-        e = say(note, "copy to", to);
+        e = copy_say(note, "copy to", to);
     if (out >= 0 && close(out) != 0 && e == ERR_OK)
-        e = say(note, "close", to);
+        e = copy_say(note, "close", to);
     close(in);
     return e;
 }
@@ -90,8 +90,8 @@ static err sync_dir(const char *path, struct err_note *note)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return say(note, "open", path);
-    err e = fsync(fd) == 0 ? ERR_OK : say(note, "sync", path);
+        return copy_say(note, "open", path);
+    err e = fsync(fd) == 0 ? ERR_OK : copy_say(note, "sync", path);
     close(fd);
     return e;
 }
@@ -104,7 +104,7 @@ static err copy_entry(const char *from, const char *to, unsigned depth, uint64_t
 {
     struct stat st;
     if (lstat(from, &st) != 0)
-        return say(note, "look at", from);
+        return copy_say(note, "look at", from);
     if (S_ISREG(st.st_mode))
         return copy_file(from, to, bytes, note);
     if (S_ISDIR(st.st_mode) && depth < COPY_DEPTH_MAX)
@@ -117,10 +117,10 @@ static err copy_dir(const char *from, const char *to, unsigned depth, uint64_t *
                     struct err_note *note)
 {
     if (mkdir(to, 0700) != 0)
-        return say(note, "create", to);
+        return copy_say(note, "create", to);
     DIR *dir = opendir(from);
     if (dir == NULL)
-        return say(note, "open", from);
+        return copy_say(note, "open", from);
     err e = ERR_OK;
     const struct dirent *d;
     while (e == ERR_OK && (d = readdir(dir)) != NULL) {

@@ -58,7 +58,7 @@ struct dump {
     struct err_note why;
 };
 
-static void fail(struct dump *d, err code, const char *what)
+static void dump_fail(struct dump *d, err code, const char *what)
 {
     if (d->failed != ERR_OK)
         return;
@@ -112,12 +112,12 @@ static void XMLCALL on_start(void *ctx, const XML_Char *name, const XML_Char **a
     if (d->failed != ERR_OK)
         return;
     if (d->depth == DUMP_DEPTH_MAX) {
-        fail(d, ERR_LIMIT, "elements are nested too deep");
+        dump_fail(d, ERR_LIMIT, "elements are nested too deep");
         return;
     }
     const struct element_row *row = find_row(d, name);
     if (d->depth == 0 && row == NULL) {
-        fail(d, ERR_BAD, "this is no MediaWiki export: its root is not <mediawiki>");
+        dump_fail(d, ERR_BAD, "this is no MediaWiki export: its root is not <mediawiki>");
         return;
     }
     d->stack[d->depth++] = row;
@@ -180,7 +180,7 @@ static void end_revision(struct dump *d)
     struct err_note note = { .text = "" };
     err e = d->opts.revision(d->opts.ctx, &r, &note);
     if (e != ERR_OK)
-        fail(d, e, note.text);
+        dump_fail(d, e, note.text);
 }
 
 static void XMLCALL on_end(void *ctx, const XML_Char *name)
@@ -202,7 +202,7 @@ static void XMLCALL on_doctype(void *ctx, const XML_Char *name, const XML_Char *
     (void)system;
     (void)public;
     (void)internal;
-    fail(ctx, ERR_BAD, "a document type declaration; exports have none, and it is refused");
+    dump_fail(ctx, ERR_BAD, "a document type declaration; exports have none, and it is refused");
 }
 
 struct dump *dump_new(const struct dump_opts *opts)

@@ -95,7 +95,7 @@ struct listing {
 };
 
 /* CLI_OK, or it was said why. */
-static enum cli_exit ask(struct listing *l, const char *server)
+static enum cli_exit flight_ask(struct listing *l, const char *server)
 {
     struct client c;
     enum cli_exit code = client_open_at(&c, l->call, server);
@@ -128,11 +128,11 @@ enum cli_exit verb_flight_ls(struct cli_call *call)
     }
     enum cli_exit code = CLI_OK;
     for (unsigned i = 0; i < call->operands_count; i++) {
-        enum cli_exit one = ask(&l, call->operands[i]);
+        enum cli_exit one = flight_ask(&l, call->operands[i]);
         code = one != CLI_OK ? one : code;
     }
     if (call->operands_count == 0)
-        code = ask(&l, NULL);
+        code = flight_ask(&l, NULL);
     if (l.servers_count > 0)
         out_table_end(&l.servers);
     out_table_drop(&l.servers);

@@ -30,8 +30,8 @@ static str count_text(const json_t *doc, const char *name, char out[CELL_BYTES])
 }
 
 /* POST of {"domain"} and, unless NULL, {"title"}. NULL: it was said why. */
-static json_t *tell(struct client *c, const char *path, const char *domain, const char *title,
-                    const char *member)
+static json_t *fresh_tell(struct client *c, const char *path, const char *domain, const char *title,
+                          const char *member)
 {
     struct buf body;
     buf_init(&body, BODY_BYTES_MAX);
@@ -233,13 +233,13 @@ static void print_why(const json_t *doc)
     json_array_foreach(json_object_get(doc, "buckets"), i, bucket) print_bucket(bucket);
 }
 
-static enum cli_exit show(struct cli_call *call, const char *path)
+static enum cli_exit fresh_show(struct cli_call *call, const char *path)
 {
     struct client c;
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)
         return code;
-    json_t *doc = tell(&c, path, call->operands[0], call->operands[1], "buckets");
+    json_t *doc = fresh_tell(&c, path, call->operands[0], call->operands[1], "buckets");
     if (doc != NULL && !c.json)
         print_why(doc);
     return verb_end(&c, doc);
@@ -247,12 +247,12 @@ static enum cli_exit show(struct cli_call *call, const char *path)
 
 enum cli_exit verb_fresh_check(struct cli_call *call)
 {
-    return show(call, "/v1/admin.change.look");
+    return fresh_show(call, "/v1/admin.change.look");
 }
 
 enum cli_exit verb_fresh_why(struct cli_call *call)
 {
-    return show(call, "/v1/admin.change.why");
+    return fresh_show(call, "/v1/admin.change.why");
 }
 
 /* ---- sweep, redo ---- */
@@ -317,7 +317,7 @@ enum cli_exit verb_fresh_sweep(struct cli_call *call)
         return code;
     long long laps = waits ? laps_of(&c, domain, &last) : 0;
     if (laps >= 0)
-        doc = tell(&c, "/v1/admin.change.sweep", domain, NULL, "begun");
+        doc = fresh_tell(&c, "/v1/admin.change.sweep", domain, NULL, "begun");
     bool fine = doc != NULL && (!waits || sweep_wait(&c, domain, laps, &last));
     if (fine && waits)
         print_swept(&c, domain, last);
@@ -346,7 +346,7 @@ enum cli_exit verb_fresh_redo(struct cli_call *call)
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)
         return code;
-    json_t *doc = tell(&c, "/v1/admin.change.redo", domain, NULL, "redo_before");
+    json_t *doc = fresh_tell(&c, "/v1/admin.change.redo", domain, NULL, "redo_before");
     if (doc != NULL && !c.json) {
         str before = text_of(doc, "redo_before");
         printf("what was rendered before %.*s is made anew by its next readers\n", STR_ARG(before));

@@ -13,8 +13,8 @@ static void on_refused(void *ctx, str title, uint64_t rev, const char *why)
 }
 
 /* "palimpsest: left out: TITLE revision REV: why", on a line of its own. */
-static void tell(const struct import *im, const char *what, str title, uint64_t rev,
-                 const char *why)
+static void import_tell(const struct import *im, const char *what, str title, uint64_t rev,
+                        const char *why)
 {
     char revision[40] = "";
     if (im->quiet)
@@ -29,12 +29,12 @@ static void tell(const struct import *im, const char *what, str title, uint64_t 
 
 void import_skipped(struct import *im, str title, uint64_t rev, const char *why)
 {
-    tell(im, "left out: ", title, rev, why);
+    import_tell(im, "left out: ", title, rev, why);
 }
 
 void import_warned(struct import *im, str title, const char *what)
 {
-    tell(im, "", title, 0, what);
+    import_tell(im, "", title, 0, what);
 }
 
 void import_absolute(const char *path, struct buf *out)

@@ -76,7 +76,7 @@ static bool note_change(struct import_git *g, const struct git_change *change)
     return news;
 }
 
-static bool wanted(const struct import_git *g, str path)
+static bool import_git_wanted(const struct import_git *g, str path)
 {
     char name[GIT_PATH_BYTES_MAX];
     if (g->match == NULL)
@@ -171,7 +171,7 @@ static err take_change(struct import_git *g, const struct git_change *change, st
 {
     const struct git_commit *commit = &g->history.commits[change->commit_index];
     bool news = note_change(g, change);
-    if (!news || !wanted(g, change->path))
+    if (!news || !import_git_wanted(g, change->path))
         return ERR_OK;
     bool old = ++g->item <= g->im.resume.done;
     bool taken = !is_ascii(change->path) && title_is_taken(g, change, !old);
@@ -306,7 +306,7 @@ static void free_value(void *ctx, str key, void *value)
     free(value);
 }
 
-static void fini(struct import_git *g)
+static void import_git_fini(struct import_git *g)
 {
     git_changes_end(&g->changes);
     git_history_fini(&g->history);
@@ -355,6 +355,6 @@ enum cli_exit verb_import_git(struct cli_call *call)
                         (unsigned long long)g.unreadable);
     else if (e != ERR_OK)
         code = import_fail(&g.im, e, &note);
-    fini(&g);
+    import_git_fini(&g);
     return code;
 }

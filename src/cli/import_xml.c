@@ -197,7 +197,7 @@ static err open_file(struct import_xml *x, struct err_note *note)
     return ERR_OK;
 }
 
-static void fini(struct import_xml *x)
+static void import_xml_fini(struct import_xml *x)
 {
     if (x->file != NULL)
         fclose(x->file);
@@ -230,6 +230,6 @@ enum cli_exit verb_import_xml(struct cli_call *call)
         print_result(&x);
     else
         code = import_fail(&x.im, e, &note);
-    fini(&x);
+    import_xml_fini(&x);
     return code;
 }

@@ -42,7 +42,7 @@ static const char *const kind_names[ORIGIN_KINDS] = { "parsoid", "rest", "templa
 
 /* ---- what is told ---- */
 
-static void tell(struct check *c, const char *name, bool fine, const char *text)
+static void origin_check_tell(struct check *c, const char *name, bool fine, const char *text)
 {
     int64_t ms = (clock_mono(c->clock).ns - c->began.ns) / NS_PER_MS;
     c->failed += !fine;
@@ -64,7 +64,7 @@ static void tell_fine(struct check *c, const char *name, const char *format, ...
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    tell(c, name, true, text);
+    origin_check_tell(c, name, true, text);
 }
 
 /* What the operator may have got wrong. */
@@ -106,12 +106,12 @@ static void tell_failure(struct check *c, const char *name, enum render_why why,
     char text[512];
     snprintf(text, sizeof text, "%s: %.300s%s", render_why_name(why), note->text,
              advice(why, name));
-    tell(c, name, false, text);
+    origin_check_tell(c, name, false, text);
 }
 
 /* ---- the steps, last first ---- */
 
-static void begin(struct check *c)
+static void origin_check_begin(struct check *c)
 {
     c->began = clock_mono(c->clock);
     arena_reset(&c->arena);
@@ -129,7 +129,7 @@ static void transformed(struct transform_request *t, enum render_why why)
     if (why != RENDER_FINE)
         tell_failure(c, "transform", why, &t->note);
     else if (str_find_str(t->reply, STR(CHECK_WORD)) == t->reply.n)
-        tell(c, "transform", false, "the answer does not hold the word it was sent");
+        origin_check_tell(c, "transform", false, "the answer does not hold the word it was sent");
     else
         tell_fine(c, "transform", "wikitext to HTML");
     loop_stop(c->loop);
@@ -141,7 +141,7 @@ static void check_transform(struct check *c)
         loop_stop(c->loop);
         return;
     }
-    begin(c);
+    origin_check_begin(c);
     c->transform = (struct transform_request){ .origin = c->origin,
                                                .from = "wikitext",
                                                .to = "html",
@@ -158,7 +158,7 @@ static void check_transform(struct check *c)
 static void start_request(struct check *c, enum render_want want, str title, uint64_t rev,
                           void (*done)(struct render_request *r, enum render_why why))
 {
-    begin(c);
+    origin_check_begin(c);
     c->request = (struct render_request){ .origin = c->origin,
                                           .want = want,
                                           .title = title,
@@ -177,7 +177,8 @@ static void stranger_answered(struct render_request *r, enum render_why why)
         tell_fine(c, "revision", "revision %llu belongs to %s and to no other page",
                   (unsigned long long)c->rev, c->title);
     else if (why == RENDER_FINE)
-        tell(c, "revision", false, "a page that is not there was said to own the revision");
+        origin_check_tell(c, "revision", false,
+                          "a page that is not there was said to own the revision");
     else
         tell_failure(c, "revision", why, &r->note);
     check_transform(c);
@@ -239,7 +240,7 @@ static void check_site(void *ctx)
         check_render(c);
         return;
     }
-    begin(c);
+    origin_check_begin(c);
     mono late = mono_add_ms(c->began, 3 * origin_opts_of(c->origin)->timeout_ms);
     c->site = (struct siteinfo_waiter){
         .deadline = late, .transforms = true, .got = site_known, .ctx = c
@@ -259,7 +260,7 @@ static void run_steps(struct check *c, const struct config *config)
     c->began = clock_mono(c->clock);
     struct err_note note;
     if (origins_new(c->client, c->loop, c->clock, c->domain, &c->origin, &note) != ERR_OK) {
-        tell(c, "options", false, note.text);
+        origin_check_tell(c, "options", false, note.text);
     } else {
         loop_post(c->loop, check_site, c);
         loop_run(c->loop);

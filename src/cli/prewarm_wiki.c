@@ -34,7 +34,7 @@ static void put_query(struct buf *path, const char *name, str value)
 }
 
 /* One answer of api.php. NULL: with a note. Owner: caller, json_decref. */
-static json_t *ask(struct walk *w, str query, struct err_note *note)
+static json_t *prewarm_wiki_ask(struct walk *w, str query, struct err_note *note)
 {
     struct buf path;
     buf_init(&path, 32768);
@@ -72,7 +72,7 @@ static int by_number(const void *a, const void *b)
 
 static err read_namespaces(struct walk *w, struct err_note *note)
 {
-    json_t *doc = ask(w, STR("&meta=siteinfo&siprop=namespaces%7Cstatistics"), note);
+    json_t *doc = prewarm_wiki_ask(w, STR("&meta=siteinfo&siprop=namespaces%7Cstatistics"), note);
     if (doc == NULL)
         return w->failed;
     const json_t *query = json_object_get(doc, "query");
@@ -145,7 +145,7 @@ static err list_lot(struct walk *w, const char *mark, bool *goes_on, struct err_
     put_query(&query, "apnamespace", str_of(mark));
     if (w->from[0] != '\0')
         put_query(&query, "apfrom", str_of(w->from));
-    json_t *doc = ask(w, buf_str(&query), note);
+    json_t *doc = prewarm_wiki_ask(w, buf_str(&query), note);
     buf_fini(&query);
     if (doc == NULL)
         return w->failed;

@@ -337,7 +337,7 @@ static bool add_stdin(struct changing *ch)
     return fine;
 }
 
-static enum cli_exit change(struct cli_call *call, struct changing *ch)
+static enum cli_exit queue_items_change(struct cli_call *call, struct changing *ch)
 {
     if (!queue_stdin_once(call))
         return CLI_USAGE;
@@ -369,7 +369,7 @@ static enum cli_exit change(struct cli_call *call, struct changing *ch)
 enum cli_exit verb_queue_complete(struct cli_call *call)
 {
     struct changing ch = { .name = "queue.complete" };
-    return change(call, &ch);
+    return queue_items_change(call, &ch);
 }
 
 /* --at and --in as an instant. */
@@ -405,7 +405,7 @@ enum cli_exit verb_queue_retry(struct cli_call *call)
     struct changing ch = { .name = "queue.retry", .retries = true };
     if (!read_when(call, ch.retry_at))
         return CLI_USAGE;
-    return change(call, &ch);
+    return queue_items_change(call, &ch);
 }
 
 /* ---- peek ---- */

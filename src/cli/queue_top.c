@@ -90,7 +90,7 @@ static void add_counts(struct top_row *row, const json_t *state, const json_t *s
 }
 
 /* True: there is a row more, or the queue has gone since it was listed. */
-static bool look(struct top *t, const char *name)
+static bool queue_top_look(struct top *t, const char *name)
 {
     json_t *state = queue_post(&t->c, "partitions.list", queue_named(name), NULL, &t->reply);
     json_t *stats =
@@ -107,7 +107,7 @@ static bool look(struct top *t, const char *name)
     return stats != NULL || gone;
 }
 
-static void forget(struct top *t)
+static void queue_top_forget(struct top *t)
 {
     free(t->rows);
     json_decref(t->names);
@@ -122,12 +122,12 @@ static bool look_all(struct top *t)
     json_t *name;
     size_t i;
     bool fine;
-    forget(t);
+    queue_top_forget(t);
     t->names = names_of(t);
     fine = t->names != NULL;
     t->rows = calloc(json_array_size(t->names) + 1, sizeof *t->rows);
     INVARIANT(t->rows != NULL);
-    json_array_foreach(t->names, i, name) fine = fine && look(t, json_string_value(name));
+    json_array_foreach(t->names, i, name) fine = fine && queue_top_look(t, json_string_value(name));
     return fine;
 }
 
@@ -242,7 +242,7 @@ static void print_line(const struct top *t, const struct top_row *row)
 }
 
 /* False: it was said. A live view goes on when the server was there before: it may come back. */
-static bool show(struct top *t)
+static bool queue_top_show(struct top *t)
 {
     bool fine = look_all(t);
     if (t->live && (fine || t->began)) {
@@ -293,7 +293,7 @@ static bool watch(struct top *t, int64_t interval_ms, int64_t count, bool keys)
             ends = wait_or_q(interval_ms, &keys);
         ends = ends || stop_asked();
         date_format_ms(clock_wall(sysclock_clock(sysclock)).ns, t->at);
-        fine = ends || show(t);
+        fine = ends || queue_top_show(t);
     }
     sysclock_free(&sysclock);
     return fine;
@@ -320,7 +320,7 @@ enum cli_exit verb_queue_top(struct cli_call *call)
     code = watch(&t, interval_ms, count, keys) ? CLI_OK : t.failed;
     if (keys)
         (void)tcsetattr(STDIN_FILENO, TCSANOW, &before); /* there is nothing else to do for it */
-    forget(&t);
+    queue_top_forget(&t);
     client_close(&t.c);
     signals_end();
     return code;

@@ -73,7 +73,7 @@ static bool asks_help(const char *word)
 }
 
 /* argv[0] is the verb's first word, `moved` options of every verb behind it stood before. */
-static enum cli_exit run(int argc, char **argv, int moved)
+static enum cli_exit cli_run_run(int argc, char **argv, int moved)
 {
     char version[] = "version";
     if (asks_help(argv[0]))
@@ -97,7 +97,7 @@ enum cli_exit cli_run(int argc, char **argv)
     }
     struct cli_call bare = bare_call(argc - 1, argv + 1);
     int moved = args_verb_first(cli_verbs, argc - 1, argv + 1);
-    enum cli_exit code = run(argc - 1, argv + 1, moved);
+    enum cli_exit code = cli_run_run(argc - 1, argv + 1, moved);
     bool arrived = fflush(stdout) == 0 && !ferror(stdout);
     if (code == CLI_OK && !arrived) /* a full disk behind stdout is a failure */
         return cli_fail(&bare, CLI_FAILED, "cannot write to standard output");

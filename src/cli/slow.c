@@ -60,7 +60,7 @@ static void add_request(struct out_table *t, const json_t *r)
                   code == 0 || code >= 500 ? "33" : NULL);
 }
 
-static void show(const json_t *doc)
+static void slow_show(const json_t *doc)
 {
     struct out_table *t = out_table_new(stdout, columns, COUNT_OF(columns));
     const json_t *r;
@@ -88,7 +88,7 @@ enum cli_exit verb_slow_ls(struct cli_call *call)
     if (doc != NULL && c.json)
         out_json(stdout, doc);
     else if (doc != NULL)
-        show(doc);
+        slow_show(doc);
     code = doc != NULL ? CLI_OK : c.failed;
     json_decref(doc);
     client_close(&c);

@@ -15,7 +15,7 @@ static void put_query(struct buf *path, const char *name, const char *value)
 
 /* The next part of the listing or of the removal; doc is the one before, or NULL. NULL: it was said
  * why. */
-static json_t *ask(struct client *c, const char *method, const char *title, const json_t *doc)
+static json_t *stash_ask(struct client *c, const char *method, const char *title, const json_t *doc)
 {
     const char *next = json_string_value(json_object_get(doc, "next"));
     struct buf path;
@@ -77,7 +77,7 @@ enum cli_exit verb_stash_ls(struct cli_call *call)
     json_t *doc = NULL;
     size_t printed = 0;
     do {
-        json_t *page = ask(&c, "GET", title, doc), *item;
+        json_t *page = stash_ask(&c, "GET", title, doc), *item;
         size_t i;
         json_decref(doc);
         doc = page;
@@ -128,7 +128,7 @@ enum cli_exit verb_stash_rm(struct cli_call *call)
     json_t *doc = NULL;
     json_int_t removed = 0, bytes = 0;
     do {
-        json_t *page = ask(&c, "DELETE", title, doc);
+        json_t *page = stash_ask(&c, "DELETE", title, doc);
         json_decref(doc);
         doc = page;
         removed += json_integer_value(json_object_get(doc, "removed"));

@@ -67,7 +67,8 @@ static char *format_text(const char *format, va_list args)
     return text;
 }
 
-static enum cli_exit fail(const struct cli_call *call, enum cli_exit code, long status, char *text)
+static enum cli_exit tell_fail(const struct cli_call *call, enum cli_exit code, long status,
+                               char *text)
 {
     if (call == NULL || !cli_flag(call, "json")) {
         print_line(text);
@@ -88,7 +89,7 @@ enum cli_exit cli_fail(const struct cli_call *call, enum cli_exit code, const ch
     va_start(args, format);
     char *text = format_text(format, args);
     va_end(args);
-    (void)fail(call, code, 0, text); /* gives code back */
+    (void)tell_fail(call, code, 0, text); /* gives code back */
     free(text);
     return code;
 }
@@ -98,7 +99,7 @@ enum cli_exit cli_fail_status(const struct cli_call *call, enum cli_exit code, l
 {
     char *copy = strdup(text);
     INVARIANT(copy != NULL);
-    (void)fail(call, code, status, copy); /* as above */
+    (void)tell_fail(call, code, status, copy); /* as above */
     free(copy);
     return code;
 }

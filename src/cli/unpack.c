@@ -59,7 +59,7 @@ enum unpack_kind unpack_sniff(str first)
     return UNPACK_PLAIN;
 }
 
-static err refill(struct unpack *u, struct err_note *note)
+static err unpack_refill(struct unpack *u, struct err_note *note)
 {
     if (u->in.n > 0 || u->file_ended)
         return ERR_OK;
@@ -126,7 +126,7 @@ err unpack_new(FILE *from, struct unpack **out, struct err_note *note)
     u->from = from;
     u->checked = true;
     buf_init(&u->held, UNPACK_HELD_MAX);
-    err e = refill(u, note);
+    err e = unpack_refill(u, note);
     if (e != ERR_OK) {
         free(u);
         return e;
@@ -244,7 +244,7 @@ static err step_plain(struct unpack *u, char *dst, size_t size, size_t *n)
     return ERR_OK;
 }
 
-static err step(struct unpack *u, char *dst, size_t size, size_t *n)
+static err unpack_step(struct unpack *u, char *dst, size_t size, size_t *n)
 {
     switch (u->kind) {
     case UNPACK_BZIP2:
@@ -284,18 +284,18 @@ static err explain(const struct unpack *u, err e, struct err_note *note)
 }
 
 /* As it is decoded; *n is 0 only at the end. */
-static err decode(struct unpack *u, char *dst, size_t size, size_t *n, struct err_note *note)
+static err unpack_decode(struct unpack *u, char *dst, size_t size, size_t *n, struct err_note *note)
 {
     *n = 0;
     while (*n == 0 && !u->over) {
-        err e = refill(u, note);
+        err e = unpack_refill(u, note);
         if (e != ERR_OK)
             return e;
         bool drained = u->in.n == 0 && u->file_ended;
         if (drained && u->between)
             break;
         size_t left = u->in.n;
-        e = step(u, dst, size, n);
+        e = unpack_step(u, dst, size, n);
         if (e != ERR_OK)
             return explain(u, e, note);
         if (*n == 0 && u->between)
@@ -308,7 +308,7 @@ static err decode(struct unpack *u, char *dst, size_t size, size_t *n, struct er
 
 /* Decodes until there is something to give: at the end of a part, or when no more of it can be
  * held. */
-static err hold(struct unpack *u, struct err_note *note)
+static err unpack_hold(struct unpack *u, struct err_note *note)
 {
     char chunk[UNPACK_CHUNK_BYTES];
     if (u->given > 0)
@@ -317,7 +317,7 @@ static err hold(struct unpack *u, struct err_note *note)
     u->given = u->ready = 0;
     while (u->ready == 0) {
         size_t n;
-        err e = decode(u, chunk, sizeof chunk, &n, note);
+        err e = unpack_decode(u, chunk, sizeof chunk, &n, note);
         if (e != ERR_OK)
             return e;
         buf_put(&u->held, (str){ .p = chunk, .n = n });
@@ -341,8 +341,8 @@ err unpack_read(struct unpack *u, char *dst, size_t size, size_t *n, struct err_
     INVARIANT(size > 0 && size <= UNPACK_CHUNK_BYTES);
     *n = 0;
     if (u->kind == UNPACK_PLAIN)
-        return decode(u, dst, size, n, note);
-    err e = u->given < u->ready ? ERR_OK : hold(u, note);
+        return unpack_decode(u, dst, size, n, note);
+    err e = u->given < u->ready ? ERR_OK : unpack_hold(u, note);
     if (e != ERR_OK)
         return e;
     *n = u->ready - u->given < size ? u->ready - u->given : size;

@@ -188,7 +188,7 @@ static str job_title(const struct job *j)
     return (str){ .p = j->title, .n = j->title_n };
 }
 
-static void refuse(struct uploads *u, struct job *j, const char *why)
+static void upload_refuse(struct uploads *u, struct job *j, const char *why)
 {
     j->answered = true;
     u->counts.refused++;
@@ -200,7 +200,7 @@ static void refuse(struct uploads *u, struct job *j, const char *why)
 
 static void on_done(struct client_call *call, err why);
 
-static void fly(struct uploads *u, struct job *j)
+static void upload_fly(struct uploads *u, struct job *j)
 {
     struct client_call *call = calloc(1, sizeof *call);
     INVARIANT(call != NULL);
@@ -219,7 +219,7 @@ static void fly(struct uploads *u, struct job *j)
     };
     j->uploads = u;
     if (client_call_start(u->opts.client, call) != ERR_OK) {
-        refuse(u, j, "the title is too long");
+        upload_refuse(u, j, "the title is too long");
         free(call);
         return;
     }
@@ -242,13 +242,13 @@ static void launch(struct uploads *u, mono now)
     for (struct job *j = u->head; j != NULL && u->flying < u->opts.parallel; j = j->next) {
         bool ready = j->call == NULL && !j->answered && j->not_before.ns <= now.ns;
         if (ready && !must_wait(u, j))
-            fly(u, j);
+            upload_fly(u, j);
     }
 }
 
 /* ---- answers ---- */
 
-static void fail(struct uploads *u, err code, const char *text)
+static void upload_fail(struct uploads *u, err code, const char *text)
 {
     if (u->failed != ERR_OK)
         return;
@@ -278,7 +278,7 @@ static err err_of_status(int status)
 static void again_or_fail(struct uploads *u, struct job *j, err code, const char *why)
 {
     if (j->tries >= (u->answered ? UPLOAD_TRIES : UPLOAD_FIRST_TRIES)) {
-        fail(u, code, why);
+        upload_fail(u, code, why);
         return;
     }
     int64_t pause_ms = (int64_t)100 << j->tries;
@@ -296,7 +296,7 @@ static bool is_other_server(struct uploads *u, const struct client_answer *a, st
     bool final = a->status < 500 || a->status == 501;
     bool other = client_explain(u->opts.client, a, note) == CLI_NO_SERVER && odd && final;
     if (other)
-        fail(u, ERR_UNAVAILABLE, note->text);
+        upload_fail(u, ERR_UNAVAILABLE, note->text);
     return other;
 }
 
@@ -346,7 +346,7 @@ static void take_status(struct uploads *u, struct job *j, const struct client_an
     switch (status) {
     case 204:
         if (!j->purge) {
-            refuse(u, j, "204 is no answer to a PUT");
+            upload_refuse(u, j, "204 is no answer to a PUT");
             return;
         }
         u->counts.purged++;
@@ -369,26 +369,27 @@ static void take_status(struct uploads *u, struct job *j, const struct client_an
         return;
     case 409:
         u->counts.differ++;
-        refuse(u, j, note.text);
+        upload_refuse(u, j, note.text);
         return;
     case 410:
         u->counts.gone++;
-        refuse(u, j, note.text);
+        upload_refuse(u, j, note.text);
         return;
     case 401:
     case 403:
-        fail(u, ERR_DENIED, note.text);
+        upload_fail(u, ERR_DENIED, note.text);
         return;
     case 404:
     case 405:
         if (j->holding)
-            refuse(u, j, note.text); /* it was let go since */
+            upload_refuse(u, j, note.text); /* it was let go since */
         else
-            fail(u, ERR_NOT_FOUND, note.text);
+            upload_fail(u, ERR_NOT_FOUND, note.text);
         return;
     default:
         if (is_full(a) || (status >= 400 && status < 500 && status != 408 && status != 429))
-            refuse(u, j, note.text); /* whatever is wrong with it, the next one may be right */
+            upload_refuse(u, j,
+                          note.text); /* whatever is wrong with it, the next one may be right */
         else
             again_or_fail(u, j, err_of_status(status), note.text);
     }
@@ -413,9 +414,9 @@ static void take_unmade(struct uploads *u, struct job *j, const char *why)
         again_or_fail(u, j, ERR_IO, why);
         return;
     }
-    refuse(u, j, why);
+    upload_refuse(u, j, why);
     if (++u->failed_in_row >= UPLOAD_ASK_FAILED_IN_ROW_MAX)
-        fail(u, ERR_IO, why);
+        upload_fail(u, ERR_IO, why);
 }
 
 static void take_asked(struct uploads *u, struct job *j, const struct client_answer *a)
@@ -429,7 +430,7 @@ static void take_asked(struct uploads *u, struct job *j, const struct client_ans
         take_made(u, j, a);
         return;
     case 401:
-        fail(u, ERR_DENIED, note.text);
+        upload_fail(u, ERR_DENIED, note.text);
         return;
     case 500:
     case 502:
@@ -438,7 +439,7 @@ static void take_asked(struct uploads *u, struct job *j, const struct client_ans
         return;
     default:
         if (status >= 400 && status < 500 && status != 429)
-            refuse(u, j, note.text);
+            upload_refuse(u, j, note.text);
         else
             again_or_fail(u, j, err_of_status(status), note.text);
     }
@@ -501,14 +502,14 @@ static int64_t poll_ms(const struct uploads *u, mono now)
 }
 
 /* One turn; wait: until something happened or may be tried again. */
-static err turn(struct uploads *u, bool wait, struct err_note *note)
+static err upload_turn(struct uploads *u, bool wait, struct err_note *note)
 {
     launch(u, clock_mono(u->opts.clock));
     client_turn(u->opts.client,
                 wait && u->head != NULL ? poll_ms(u, clock_mono(u->opts.clock)) : 0);
     drop_answered(u);
     if (stop_asked())
-        fail(u, ERR_SHUTDOWN, "interrupted");
+        upload_fail(u, ERR_SHUTDOWN, "interrupted");
     if (u->failed != ERR_OK) {
         err_note_set(note, "%s", u->why.text);
         return u->failed;
@@ -522,7 +523,7 @@ err uploads_put(struct uploads *u, const struct upload_item *item, struct err_no
     INVARIANT(item->parts_count <= UPLOAD_PARTS_MAX);
     while (u->failed == ERR_OK &&
            (u->jobs_count >= UPLOAD_WINDOW || u->jobs_bytes >= UPLOAD_WINDOW_BYTES)) {
-        err e = turn(u, true, note);
+        err e = upload_turn(u, true, note);
         if (e != ERR_OK)
             return e;
     }
@@ -538,23 +539,23 @@ err uploads_put(struct uploads *u, const struct upload_item *item, struct err_no
     if (!item_is_sent(item))
         j->answered = true;
     else if (item->title.n > NAME_BYTES || buf_status(&j->path) != ERR_OK)
-        refuse(u, j, "the title is too long");
+        upload_refuse(u, j, "the title is too long");
     else if (buf_status(&j->body) != ERR_OK)
-        refuse(u, j, "the render is too large");
-    return turn(u, false, note);
+        upload_refuse(u, j, "the render is too large");
+    return upload_turn(u, false, note);
 }
 
 err uploads_turn(struct uploads *u, struct err_note *note)
 {
     MAGIC_CHECK(u, UPLOADS_MAGIC);
-    return turn(u, false, note);
+    return upload_turn(u, false, note);
 }
 
 err uploads_finish(struct uploads *u, struct err_note *note)
 {
     MAGIC_CHECK(u, UPLOADS_MAGIC);
     while (u->head != NULL) {
-        err e = turn(u, true, note);
+        err e = upload_turn(u, true, note);
         if (e != ERR_OK)
             return e;
     }

@@ -20,8 +20,8 @@ static void name_of(const struct upload_item *item, char rev[24], char tid[TID_T
 }
 
 /* With only its revision: the newest render of that. */
-static err ask(struct client *c, const struct upload_item *item, str what, bool exact,
-               struct client_answer *out, struct err_note *note)
+static err verify_ask(struct client *c, const struct upload_item *item, str what, bool exact,
+                      struct client_answer *out, struct err_note *note)
 {
     char rev[24], tid[TID_TEXT_BYTES + 1];
     name_of(item, rev, tid);
@@ -66,7 +66,7 @@ static err judge_absent(struct client *c, const struct upload_item *item, bool *
                         struct err_note *note)
 {
     struct client_answer a;
-    err e = ask(c, item, STR("explain"), true, &a, note);
+    err e = verify_ask(c, item, STR("explain"), true, &a, note);
     if (e == ERR_OK && a.status == 200) {
         json_t *doc = json_body_read(buf_str(&a.body));
         const char *state = json_string_value(json_object_get(doc, "state"));
@@ -82,7 +82,7 @@ static err verify_same(struct client *c, const struct upload_item *item,
 {
     struct client_answer a;
     bool html = str_starts(str_of(part->type), STR("text/html"));
-    err e = ask(c, item, str_of(part->content), false, &a, note);
+    err e = verify_ask(c, item, str_of(part->content), false, &a, note);
     *out = e == ERR_OK && a.status == 200 && digests_equal(part->bytes, buf_str(&a.body), html)
                ? VERDICT_SAME
                : VERDICT_MISSING;
@@ -95,7 +95,7 @@ static err verify_part(struct client *c, const struct upload_item *item,
 {
     struct client_answer a;
     bool known = false;
-    err e = ask(c, item, str_of(part->content), true, &a, note);
+    err e = verify_ask(c, item, str_of(part->content), true, &a, note);
     bool there = e == ERR_OK && a.status == 200;
     if (e == ERR_OK && (a.status == 401 || a.status >= 500) && a.status != 504) {
         e = ERR_UNAVAILABLE;

@@ -43,7 +43,7 @@ static bool is_trusted(const char *link, const struct stat *st)
 }
 
 /* name becomes what the link there leads to. */
-static bool follow(char name[PATH_MAX])
+static bool whole_follow(char name[PATH_MAX])
 {
     char target[PATH_MAX], next[PATH_MAX];
     ssize_t n = readlink(name, target, sizeof target - 1);
@@ -83,7 +83,7 @@ static err find_target(struct whole *w, const char *file, struct stat *st, bool 
                 file, w->name);
             return ERR_DENIED;
         }
-        if (links++ == WHOLE_LINKS_MAX || !follow(w->name))
+        if (links++ == WHOLE_LINKS_MAX || !whole_follow(w->name))
             return disk_fail(note, "write", file, links > WHOLE_LINKS_MAX ? ELOOP : errno);
         at.st_mode = 0;
     }
@@ -159,7 +159,7 @@ err whole_sync_name(const char *name, struct err_note *note)
 }
 
 /* All that was written, onto disk; 0, or errno. Closes. */
-static int finish(struct whole *w)
+static int whole_finish(struct whole *w)
 {
     errno = EIO; /* of an error that was before */
     int why = ferror(w->to) || fflush(w->to) != 0 ? errno : 0;
@@ -173,7 +173,7 @@ static int finish(struct whole *w)
 
 err whole_end(struct whole *w, bool keep, struct err_note *note)
 {
-    int why = finish(w);
+    int why = whole_finish(w);
     bool has_part = w->part[0] != '\0';
     if (keep && why == 0 && has_part && rename(w->part, w->name) != 0)
         why = errno;

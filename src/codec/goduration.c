@@ -53,7 +53,7 @@ static str quote(struct arena *a, str s)
     return (str){ .p = text, .n = (size_t)(o - text) };
 }
 
-static err refuse(struct arena *a, const char *what, str part, str text, str *why)
+static err goduration_refuse(struct arena *a, const char *what, str part, str text, str *why)
 {
     str quoted = quote(a, text), unit = part.n == 0 ? STR("") : quote(a, part);
     if (quoted.p == NULL || unit.p == NULL)
@@ -165,11 +165,11 @@ err goduration_parse(str text, int64_t *ns, struct arena *a, str *why)
         *ns = minus ? (int64_t)(0 - sum) : (int64_t)sum;
         return ERR_OK;
     case PIECE_INVALID:
-        return refuse(a, "invalid ", STR_NONE, text, why);
+        return goduration_refuse(a, "invalid ", STR_NONE, text, why);
     case PIECE_NO_UNIT:
-        return refuse(a, "missing unit in ", STR_NONE, text, why);
+        return goduration_refuse(a, "missing unit in ", STR_NONE, text, why);
     case PIECE_UNKNOWN_UNIT:
-        return refuse(a, "unknown unit ", unit, text, why);
+        return goduration_refuse(a, "unknown unit ", unit, text, why);
     }
     check_failed(__FILE__, __LINE__, "a piece of no kind");
 }

@@ -4,7 +4,7 @@
 
 /* NULL: the library has said what is wrong in error.text; nothing, when it found no memory at
  * all. */
-static json_t *load(str text, json_error_t *error)
+static json_t *json_load(str text, json_error_t *error)
 {
     return json_loadb(text.n == 0 ? "" : text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
                       error);
@@ -20,10 +20,10 @@ err json_body_parse_few(str text, size_t values_max, json_t **out, struct err_no
         err_note_set(note, "JSON of more than %zu values", values_max);
         return ERR_LIMIT;
     }
-    json_t *root = load(text, &error);
+    json_t *root = json_load(text, &error);
     if (root == NULL && error.text[0] != '\0')
-        root = load(text, &error); /* a string that finds no memory is called an invalid token: a
-                                      second try tells */
+        root = json_load(text, &error); /* a string that finds no memory is called an invalid token:
+                                      a second try tells */
     if (root == NULL && error.text[0] == '\0') {
         err_note_set(note, "no memory to read the JSON");
         return ERR_UNAVAILABLE;
@@ -53,8 +53,9 @@ json_t *json_body_read(str text)
 
 /* The member, ERR_NOT_FOUND, or ERR_BAD when it is not what is wanted (whose phrase is for the
  * note). */
-static err member(const json_t *object, const char *key, bool (*wanted)(const json_t *value),
-                  const char *phrase, const json_t **out, struct err_note *note)
+static err codec_json_member(const json_t *object, const char *key,
+                             bool (*wanted)(const json_t *value), const char *phrase,
+                             const json_t **out, struct err_note *note)
 {
     const json_t *value = json_object_get(object, key);
     if (value == NULL || json_is_null(value)) {
@@ -108,7 +109,7 @@ const char *json_body_word(const json_t *value)
 err json_body_str(const json_t *object, const char *key, str *out, struct err_note *note)
 {
     const json_t *value;
-    err e = member(object, key, is_text, "a text", &value, note);
+    err e = codec_json_member(object, key, is_text, "a text", &value, note);
     if (e == ERR_OK)
         *out = json_body_text(value);
     return e;
@@ -117,7 +118,7 @@ err json_body_str(const json_t *object, const char *key, str *out, struct err_no
 err json_body_bool(const json_t *object, const char *key, bool *out, struct err_note *note)
 {
     const json_t *value;
-    err e = member(object, key, is_bool, "true or false", &value, note);
+    err e = codec_json_member(object, key, is_bool, "true or false", &value, note);
     if (e == ERR_OK)
         *out = json_is_true(value);
     return e;
@@ -127,7 +128,7 @@ err json_body_i64(const json_t *object, const char *key, int64_t least, int64_t 
                   struct err_note *note)
 {
     const json_t *value;
-    err e = member(object, key, is_whole, "a whole number", &value, note);
+    err e = codec_json_member(object, key, is_whole, "a whole number", &value, note);
     if (e != ERR_OK)
         return e;
     int64_t number = json_integer_value(value);
@@ -141,13 +142,13 @@ err json_body_i64(const json_t *object, const char *key, int64_t least, int64_t 
 err json_body_object(const json_t *object, const char *key, const json_t **out,
                      struct err_note *note)
 {
-    return member(object, key, is_object, "an object", out, note);
+    return codec_json_member(object, key, is_object, "an object", out, note);
 }
 
 err json_body_array(const json_t *object, const char *key, const json_t **out,
                     struct err_note *note)
 {
-    return member(object, key, is_array, "an array", out, note);
+    return codec_json_member(object, key, is_array, "an array", out, note);
 }
 
 static bool is_among(str name, const char *const *known)

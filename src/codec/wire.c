@@ -34,7 +34,7 @@ struct room {
     bool full;
 };
 
-static void *allocate(void *ctx, size_t size)
+static void *wire_allocate(void *ctx, size_t size)
 {
     struct room *room = ctx;
     void *p = arena_alloc(room->arena, size);
@@ -42,7 +42,7 @@ static void *allocate(void *ctx, size_t size)
     return p;
 }
 
-static void leave(void *ctx, void *p)
+static void wire_leave(void *ctx, void *p)
 {
     (void)ctx, (void)p; /* the arena ends as a whole */
 }
@@ -59,7 +59,8 @@ static bool time_is_valid(const Wire__Timestamp *t)
     return wire_time_format(t->seconds, t->nanos, text) > 0;
 }
 
-static const struct wire_field *settle(const struct wire_message *m, ProtobufCMessage *message);
+static const struct wire_field *wire_settle(const struct wire_message *m,
+                                            ProtobufCMessage *message);
 
 /* count values of one field: NULL, or the field in them that is wrong. */
 static const struct wire_field *settle_values(const struct wire_field *f, void *values,
@@ -71,7 +72,7 @@ static const struct wire_field *settle_values(const struct wire_field *f, void *
         if (f->kind == WIRE_TEXT)
             wrong = text_is_valid((const ProtobufCBinaryData *)values + i) ? NULL : f;
         else if (f->kind == WIRE_MESSAGE && inner != NULL)
-            wrong = settle(f->of, inner);
+            wrong = wire_settle(f->of, inner);
         else if (inner != NULL)
             wrong = time_is_valid((const Wire__Timestamp *)inner) ? NULL : f;
         if (inner != NULL)
@@ -84,7 +85,7 @@ static const struct wire_field *settle_values(const struct wire_field *f, void *
 
 /* Forgets unknown fields; NULL, or the first field with a text that is no UTF-8 or an instant that
  * is none. Nests as deep as the types do. */
-static const struct wire_field *settle(const struct wire_message *m, ProtobufCMessage *message)
+static const struct wire_field *wire_settle(const struct wire_message *m, ProtobufCMessage *message)
 {
     const struct wire_field *wrong = NULL;
     message->n_unknown_fields = 0;
@@ -107,14 +108,16 @@ static err protobuf_decode(struct arena *a, const struct wire_message *m, str by
                            ProtobufCMessage **out, struct err_note *note)
 {
     struct room room = { .arena = a };
-    ProtobufCAllocator allocator = { .alloc = allocate, .free = leave, .allocator_data = &room };
+    ProtobufCAllocator allocator = { .alloc = wire_allocate,
+                                     .free = wire_leave,
+                                     .allocator_data = &room };
     ProtobufCMessage *message =
         protobuf_c_message_unpack(m->type, &allocator, bytes.n, (const uint8_t *)bytes.p);
     if (message == NULL && room.full)
         return ERR_LIMIT;
     if (message == NULL)
         return err_bad(note, "protobuf: not a message of type %s", m->type->short_name);
-    const struct wire_field *wrong = settle(m, message);
+    const struct wire_field *wrong = wire_settle(m, message);
     if (wrong != NULL)
         return err_bad(note, "protobuf: field %.*s is %s", STR_ARG(wrong->name),
                        wrong->kind == WIRE_TEXT ? "not UTF-8"

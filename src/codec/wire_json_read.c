@@ -21,7 +21,7 @@ struct reader {
 };
 
 /* Where reading stands and what is wrong there. */
-static err refuse(const struct reader *r, const char *what, str name)
+static err wire_json_read_refuse(const struct reader *r, const char *what, str name)
 {
     int line = 1, column = 1;
     for (const char *p = r->begin; p < r->at.p; p++) {
@@ -41,9 +41,9 @@ static err take_text(struct reader *r, str *out)
     str quoted;
     const char *fault = json_scan_text(&r->at, &quoted);
     if (fault != NULL)
-        return refuse(r, fault, STR_NONE);
+        return wire_json_read_refuse(r, fault, STR_NONE);
     err e = json_text_unescape(r->arena, quoted, out);
-    return e == ERR_BAD ? refuse(r, "a wrong escape in a text", STR_NONE) : e;
+    return e == ERR_BAD ? wire_json_read_refuse(r, "a wrong escape in a text", STR_NONE) : e;
 }
 
 /* ---- numbers ---- */
@@ -139,10 +139,11 @@ static err take_int32(struct reader *r, int32_t *out)
         fine = json_scan_number(&r->at, &text);
     }
     if (!fine)
-        return refuse(r, "a whole number is wanted", STR_NONE);
+        return wire_json_read_refuse(r, "a whole number is wanted", STR_NONE);
     number_split(text, &n);
-    return number_to_int32(&n, out) ? ERR_OK
-                                    : refuse(r, "a whole number of 32 bits is wanted", STR_NONE);
+    return number_to_int32(&n, out)
+               ? ERR_OK
+               : wire_json_read_refuse(r, "a whole number of 32 bits is wanted", STR_NONE);
 }
 
 /* ---- values ---- */
@@ -155,7 +156,7 @@ static err take_bytes(struct reader *r, ProtobufCBinaryData *out)
         return why;
     why = base64_decode(r->arena, text, BASE64_GO, &bytes);
     if (why == ERR_BAD)
-        return refuse(r, "base64 is wanted", STR_NONE);
+        return wire_json_read_refuse(r, "base64 is wanted", STR_NONE);
     *out = (ProtobufCBinaryData){ .len = bytes.n, .data = (uint8_t *)(uintptr_t)bytes.p };
     return why;
 }
@@ -171,7 +172,8 @@ static err take_time(struct reader *r, Wire__Timestamp **out)
     if (t == NULL)
         return ERR_LIMIT;
     if (!wire_time_parse(text, &t->seconds, &t->nanos))
-        return refuse(r, "an instant such as 2026-01-01T00:00:00Z is wanted, not", text);
+        return wire_json_read_refuse(r, "an instant such as 2026-01-01T00:00:00Z is wanted, not",
+                                     text);
     *out = t;
     return ERR_OK;
 }
@@ -198,7 +200,7 @@ static err take_value(struct reader *r, const struct wire_field *f, void *at)
         *(protobuf_c_boolean *)at = json_scan_word(&r->at, STR("true"));
         return *(protobuf_c_boolean *)at || json_scan_word(&r->at, STR("false"))
                    ? ERR_OK
-                   : refuse(r, "true or false is wanted", STR_NONE);
+                   : wire_json_read_refuse(r, "true or false is wanted", STR_NONE);
     case WIRE_TIME:
         return take_time(r, at);
     case WIRE_MESSAGE:
@@ -230,7 +232,7 @@ static err take_list(struct reader *r, const struct wire_field *f, void **out, s
     size_t n = 0, room = 0, slot = slot_bytes(f->kind);
     char *list = NULL;
     if (!json_scan_take(&r->at, '['))
-        return refuse(r, "a list is wanted", STR_NONE);
+        return wire_json_read_refuse(r, "a list is wanted", STR_NONE);
     if (json_scan_take(&r->at, ']'))
         return ERR_OK;
     do {
@@ -248,7 +250,7 @@ static err take_list(struct reader *r, const struct wire_field *f, void **out, s
             return why;
     } while (json_scan_take(&r->at, ','));
     if (!json_scan_take(&r->at, ']'))
-        return refuse(r, "',' or ']' is wanted", STR_NONE);
+        return wire_json_read_refuse(r, "',' or ']' is wanted", STR_NONE);
     *out = list;
     *count = n;
     return ERR_OK;
@@ -266,12 +268,12 @@ static err take_member(struct reader *r, const struct wire_message *m, char *mes
            !str_eq(m->fields[i].other, name))
         i++;
     if (i == m->type->n_fields)
-        return refuse(r, "unknown field", name);
+        return wire_json_read_refuse(r, "unknown field", name);
     if (*seen & BIT(i))
-        return refuse(r, "duplicate field", name);
+        return wire_json_read_refuse(r, "duplicate field", name);
     *seen |= BIT(i);
     if (!json_scan_take(&r->at, ':'))
-        return refuse(r, "':' is wanted", STR_NONE);
+        return wire_json_read_refuse(r, "':' is wanted", STR_NONE);
     if (json_scan_word(&r->at, STR("null")))
         return ERR_OK;
     const ProtobufCFieldDescriptor *d = &m->type->fields[i];
@@ -285,7 +287,7 @@ static err take_message(struct reader *r, const struct wire_message *m, Protobuf
 {
     uint32_t seen = 0;
     if (!json_scan_take(&r->at, '{'))
-        return refuse(r, "an object is wanted", STR_NONE);
+        return wire_json_read_refuse(r, "an object is wanted", STR_NONE);
     ProtobufCMessage *message = wire_message_new(r->arena, m->type);
     if (message == NULL)
         return ERR_LIMIT;
@@ -297,7 +299,8 @@ static err take_message(struct reader *r, const struct wire_message *m, Protobuf
         if (why != ERR_OK)
             return why;
     } while (json_scan_take(&r->at, ','));
-    return json_scan_take(&r->at, '}') ? ERR_OK : refuse(r, "',' or '}' is wanted", STR_NONE);
+    return json_scan_take(&r->at, '}') ? ERR_OK
+                                       : wire_json_read_refuse(r, "',' or '}' is wanted", STR_NONE);
 }
 
 err wire_json_decode(struct arena *a, const struct wire_message *m, str text,
@@ -314,7 +317,7 @@ err wire_json_decode(struct arena *a, const struct wire_message *m, str text,
         return why;
     (void)json_scan_peek(&r.at); /* past blanks */
     if (r.at.p < r.at.end)
-        return refuse(&r, "something follows the object", STR_NONE);
+        return wire_json_read_refuse(&r, "something follows the object", STR_NONE);
     *out = message;
     return ERR_OK;
 }

@@ -14,7 +14,7 @@ struct writer {
     size_t n;
 };
 
-static void put(struct writer *w, str s)
+static void wire_json_write_put(struct writer *w, str s)
 {
     if (w->p != NULL && s.n > 0)
         memcpy(w->p + w->n, s.p, s.n);
@@ -30,18 +30,18 @@ static void put_text(struct writer *w, str s)
 
 static void put_bytes(struct writer *w, str bytes)
 {
-    put(w, STR("\""));
+    wire_json_write_put(w, STR("\""));
     if (w->p != NULL)
         (void)base64_put(w->p + w->n, bytes);
     w->n += base64_size(bytes.n);
-    put(w, STR("\""));
+    wire_json_write_put(w, STR("\""));
 }
 
 static void put_int32(struct writer *w, int32_t value)
 {
     char text[16];
     int n = snprintf(text, sizeof text, "%d", (int)value);
-    put(w, (str){ .p = text, .n = (size_t)n });
+    wire_json_write_put(w, (str){ .p = text, .n = (size_t)n });
 }
 
 static void put_time(struct writer *w, const Wire__Timestamp *t)
@@ -49,9 +49,9 @@ static void put_time(struct writer *w, const Wire__Timestamp *t)
     char text[WIRE_TIME_BYTES + 1];
     size_t n = wire_time_format(t->seconds, t->nanos, text);
     INVARIANT(n > 0); /* made by wire_time */
-    put(w, STR("\""));
-    put(w, (str){ .p = text, .n = n });
-    put(w, STR("\""));
+    wire_json_write_put(w, STR("\""));
+    wire_json_write_put(w, (str){ .p = text, .n = n });
+    wire_json_write_put(w, STR("\""));
 }
 
 static str slot_str(const void *at)
@@ -94,7 +94,7 @@ static void put_value(struct writer *w, const struct wire_field *f, const void *
         put_int32(w, *(const int32_t *)at);
         return;
     case WIRE_BOOL:
-        put(w, *(const protobuf_c_boolean *)at ? STR("true") : STR("false"));
+        wire_json_write_put(w, *(const protobuf_c_boolean *)at ? STR("true") : STR("false"));
         return;
     case WIRE_TIME:
         put_time(w, *(const Wire__Timestamp *const *)at);
@@ -116,12 +116,12 @@ static size_t slot_bytes(const struct wire_field *f)
 
 static void put_list(struct writer *w, const struct wire_field *f, const char *list, size_t count)
 {
-    put(w, STR("["));
+    wire_json_write_put(w, STR("["));
     for (size_t i = 0; i < count; i++) {
-        put(w, i == 0 ? STR("") : STR(","));
+        wire_json_write_put(w, i == 0 ? STR("") : STR(","));
         put_value(w, f, list + i * slot_bytes(f));
     }
-    put(w, STR("]"));
+    wire_json_write_put(w, STR("]"));
 }
 
 static void put_message(struct writer *w, const struct wire_message *m,
@@ -129,7 +129,7 @@ static void put_message(struct writer *w, const struct wire_message *m,
 {
     bool first = true;
     INVARIANT(message->descriptor == m->type);
-    put(w, STR("{"));
+    wire_json_write_put(w, STR("{"));
     for (unsigned i = 0; i < m->type->n_fields; i++) {
         const ProtobufCFieldDescriptor *d = &m->type->fields[i];
         const struct wire_field *f = &m->fields[i];
@@ -140,16 +140,16 @@ static void put_message(struct writer *w, const struct wire_message *m,
                  : 0;
         if (list ? count == 0 : is_zero(f, at))
             continue;
-        put(w, first ? STR("\"") : STR(",\""));
+        wire_json_write_put(w, first ? STR("\"") : STR(",\""));
         first = false;
-        put(w, f->name);
-        put(w, STR("\":"));
+        wire_json_write_put(w, f->name);
+        wire_json_write_put(w, STR("\":"));
         if (list)
             put_list(w, f, *(const char *const *)(const void *)at, count);
         else
             put_value(w, f, at);
     }
-    put(w, STR("}"));
+    wire_json_write_put(w, STR("}"));
 }
 
 err wire_json_encode(struct arena *a, const struct wire_message *m, const ProtobufCMessage *message,

@@ -305,7 +305,7 @@ static void suspect_add(void *ctx, uint32_t segment)
         b->suspects[b->suspect_count++] = segment;
 }
 
-static err verify(struct backup *b)
+static err backup_verify(struct backup *b)
 {
     MDB_envinfo info;
     if (mdb_env_info(b->engine->env, &info) != 0)
@@ -402,7 +402,7 @@ static void clear_up(struct backup *b, err why)
 }
 
 /* One time through, up to the verifying. */
-static err pass(struct backup *b)
+static err backup_pass(struct backup *b)
 {
     struct engine_view *v = engine_view_begin(b->engine);
     struct engine_pin pin = engine_pin(v);
@@ -420,18 +420,18 @@ static err pass(struct backup *b)
     return why;
 }
 
-static err run(struct backup *b)
+static err engine_backup_run(struct backup *b)
 {
-    err why = pass(b);
+    err why = backup_pass(b);
     if (why != ERR_OK)
         return why;
-    why = verify(b);
+    why = backup_verify(b);
     if (why == ERR_CORRUPT && b->suspect_count > 0 && b->result.bytes_kept > 0) {
         uint64_t kept = b->result.bytes_kept;
         b->result = (struct engine_backup_result){ .bytes_copied = b->result.bytes_copied };
-        why = pass(b);
+        why = backup_pass(b);
         b->result.bytes_kept = kept > b->bytes_replaced ? kept - b->bytes_replaced : 0;
-        why = why == ERR_OK ? verify(b) : why;
+        why = why == ERR_OK ? backup_verify(b) : why;
     }
     if (why == ERR_CORRUPT) {
         struct err_note first = b->note;
@@ -451,7 +451,7 @@ err engine_backup(struct engine *e, const char *dir, struct engine_backup_result
     b.dir_fd = b.log_fd = b.index_fd = b.lock_fd = -1;
     b.buffer = malloc(COPY_BYTES);
     INVARIANT(b.buffer != NULL);
-    err why = run(&b);
+    err why = engine_backup_run(&b);
     free(b.buffer);
     if (why == ERR_OK)
         *out = b.result;

@@ -168,7 +168,7 @@ static err admit(struct group *g, const struct engine_txn *t, bool frees)
     return why;
 }
 
-static err decide(struct group *g, struct engine_update *u)
+static err committer_decide(struct group *g, struct engine_update *u)
 {
     struct engine *e = g->engine;
     if (u->deadline.ns > 0 && clock_mono(e->clock).ns >= u->deadline.ns)
@@ -293,7 +293,7 @@ static void publish(struct group *g, const struct vlog_group *lg, struct vlog_ex
 }
 
 /* Calls done of the updates that are acknowledged as ack says. */
-static void answer(struct group *g, enum engine_ack ack, err why)
+static void committer_answer(struct group *g, enum engine_ack ack, err why)
 {
     for (uint32_t i = 0; i < g->count; i++) {
         struct engine_update *u = g->updates[i];
@@ -355,19 +355,19 @@ static void group_write(struct group *g)
     struct vlog_extent whole;
     err why = group_append(g, &lg, &whole);
     if (sync) {
-        answer(g, ENGINE_ACK_UNSYNCED, why);
+        committer_answer(g, ENGINE_ACK_UNSYNCED, why);
         why = why == ERR_OK ? log_sync(e) : why;
     }
     if (why == ERR_OK && lg.count > 0)
         publish(g, &lg, whole);
-    answer(g, ENGINE_ACK_UNSYNCED, why);
-    answer(g, ENGINE_ACK_SYNCED, why);
+    committer_answer(g, ENGINE_ACK_UNSYNCED, why);
+    committer_answer(g, ENGINE_ACK_SYNCED, why);
 }
 
 static void group_refuse(struct group *g)
 {
-    answer(g, ENGINE_ACK_UNSYNCED, ERR_UNAVAILABLE);
-    answer(g, ENGINE_ACK_SYNCED, ERR_UNAVAILABLE);
+    committer_answer(g, ENGINE_ACK_UNSYNCED, ERR_UNAVAILABLE);
+    committer_answer(g, ENGINE_ACK_SYNCED, ERR_UNAVAILABLE);
 }
 
 /* Must the group wait for the index? Under its lock. */
@@ -425,7 +425,9 @@ static struct engine_update *group_run(struct group *g, struct engine_update *li
         bool dead = atomic_load(&e->failed);
         list = u->next;
         g->updates[g->count] = u;
-        g->results[g->count++] = dead ? ERR_UNAVAILABLE : room != ERR_OK ? room : decide(g, u);
+        g->results[g->count++] = dead             ? ERR_UNAVAILABLE
+                                 : room != ERR_OK ? room
+                                                  : committer_decide(g, u);
     }
     engine_view_end(&g->view);
     if (atomic_load(&e->failed))

@@ -49,7 +49,7 @@ static int patience(struct engine *e)
 }
 
 /* Nobody called for a while. Whoever calls now waits for one part of it. */
-static void rest(struct engine *e)
+static void indexer_rest(struct engine *e)
 {
     while (index_rest(e))
         if (wait_for_wake(e, 0)) {
@@ -72,14 +72,14 @@ static bool wait_for_work(struct engine *e)
         pthread_mutex_unlock(&e->index);
         bool woken = wait_for_wake(e, rows ? INDEX_LAG_MS : patience(e));
         if (!rows && !woken)
-            rest(e);
+            indexer_rest(e);
         pthread_mutex_lock(&e->index);
         if (rows && !woken)
             return true;
     }
 }
 
-static void freeze(struct engine *e)
+static void indexer_freeze(struct engine *e)
 {
     struct overlay *next = overlay_new();
     next->start = next->end = e->active->end;
@@ -196,7 +196,7 @@ void *indexer_run(void *engine)
         pthread_mutex_lock(&e->index);
         bool work = wait_for_work(e);
         if (work)
-            freeze(e);
+            indexer_freeze(e);
         pthread_mutex_unlock(&e->index);
         if (!work || index_once(e) != ERR_OK)
             return NULL;

@@ -73,7 +73,7 @@ static uint64_t u64_at(const void *p)
     return v;
 }
 
-static err damaged(struct pages *p, uint64_t number, const char *what)
+static err lmdb_pages_damaged(struct pages *p, uint64_t number, const char *what)
 {
     err_note_set(p->note,
                  "index/data.mdb is damaged at page %llu: %s; restore the store from a backup",
@@ -176,7 +176,7 @@ static err free_record(struct pages *p, uint64_t number, const unsigned char *da
 {
     uint64_t count = n < 8 ? UINT64_MAX : u64_at(data);
     if (count > n / 8 - (n < 8 ? 0 : 1))
-        return damaged(p, number, "a record of the free list is too short");
+        return lmdb_pages_damaged(p, number, "a record of the free list is too short");
     for (uint64_t i = 1; i <= count; i++)
         free_add(p, u64_at(data + 8 * i));
     return ERR_OK;
@@ -185,7 +185,7 @@ static err free_record(struct pages *p, uint64_t number, const unsigned char *da
 static err tree_record(struct pages *p, uint64_t number, const unsigned char *data, size_t n)
 {
     if (n != DB_BYTES || p->tree_count == TREES_MAX)
-        return damaged(p, number, "the description of a table does not fit");
+        return lmdb_pages_damaged(p, number, "the description of a table does not fit");
     p->trees[p->tree_count++] = (struct tree){
         .depth = u16_at(data + 6),
         .entries = u64_at(data + 32),
@@ -208,12 +208,13 @@ static err big_value(struct pages *p, const struct tree *t, uint64_t number, uin
     uint64_t count = (PAGE_HEADER + (uint64_t)n + PAGE_BYTES - 1) / PAGE_BYTES;
     unsigned char head[PAGE_HEADER];
     if (!claim(p, number, count))
-        return damaged(p, number, "a large value lies outside the file or in another one's place");
+        return lmdb_pages_damaged(p, number,
+                                  "a large value lies outside the file or in another one's place");
     err why = read_bytes(p, head, sizeof(head), number);
     if (why != ERR_OK)
         return why;
     if (u64_at(head) != number || u16_at(head + 10) != P_OVERFLOW || u32_at(head + 12) < count)
-        return damaged(p, number, "the header of a large value");
+        return lmdb_pages_damaged(p, number, "the header of a large value");
     if (!t->is_free)
         return ERR_OK;
     unsigned char *bytes = malloc(PAGE_HEADER + (size_t)n);
@@ -234,7 +235,7 @@ static err leaf_values(struct pages *p, const struct tree *t, const struct frame
         unsigned flags = u16_at(node + 4);
         unsigned expect = t->is_main ? F_SUBDATA : flags & F_BIGDATA;
         if (flags != expect)
-            why = damaged(p, f->number, "an entry has flags that are not used");
+            why = lmdb_pages_damaged(p, f->number, "an entry has flags that are not used");
         else if (flags & F_BIGDATA)
             why = big_value(p, t, u64_at(data), node_size(node));
         else
@@ -250,25 +251,25 @@ static err page_read(struct pages *p, const struct tree *t, struct frame *f, uin
                      bool leaf)
 {
     if (!claim(p, number, 1))
-        return damaged(p, number, "it lies outside the file or belongs to two parents");
+        return lmdb_pages_damaged(p, number, "it lies outside the file or belongs to two parents");
     err why = read_bytes(p, f->bytes, PAGE_BYTES, number);
     if (why != ERR_OK)
         return why;
     unsigned lower = u16_at(f->bytes + 12);
     unsigned upper = u16_at(f->bytes + 14);
     if (u64_at(f->bytes) != number || u16_at(f->bytes + 10) != (leaf ? P_LEAF : P_BRANCH))
-        return damaged(p, number, "it is not the page it should be");
+        return lmdb_pages_damaged(p, number, "it is not the page it should be");
     if (lower < PAGE_HEADER || lower % 2 != 0 || lower > upper || upper > PAGE_BYTES)
-        return damaged(p, number, "its bounds");
+        return lmdb_pages_damaged(p, number, "its bounds");
     f->number = number;
     f->next = 0;
     f->keys = (lower - PAGE_HEADER) / 2;
     if (f->keys < (leaf ? 1u : 2u))
-        return damaged(p, number, "it is empty");
+        return lmdb_pages_damaged(p, number, "it is empty");
     if (!nodes_fit(f, leaf))
-        return damaged(p, number, "an entry reaches beyond it");
+        return lmdb_pages_damaged(p, number, "an entry reaches beyond it");
     if (!t->is_free && !keys_rise(f, leaf))
-        return damaged(p, number, "its keys are out of order");
+        return lmdb_pages_damaged(p, number, "its keys are out of order");
     return ERR_OK;
 }
 
@@ -276,10 +277,11 @@ static err page_read(struct pages *p, const struct tree *t, struct frame *f, uin
 static err tree_check(struct pages *p, const struct tree *t)
 {
     if (t->root == PAGE_NONE)
-        return t->entries == 0 && t->depth == 0 ? ERR_OK
-                                                : damaged(p, 0, "an empty table has entries");
+        return t->entries == 0 && t->depth == 0
+                   ? ERR_OK
+                   : lmdb_pages_damaged(p, 0, "an empty table has entries");
     if (t->depth == 0 || t->depth > DEPTH_MAX)
-        return damaged(p, t->root, "the depth of its table");
+        return lmdb_pages_damaged(p, t->root, "the depth of its table");
     bool leaves = p->with_leaves || t->is_free || t->is_main;
     uint64_t entries = 0;
     unsigned level = 0;
@@ -306,7 +308,7 @@ static err tree_check(struct pages *p, const struct tree *t)
             why = page_read(p, t, &p->frames[level], child, level + 1u == t->depth);
     }
     if (why == ERR_OK && leaves && entries != t->entries)
-        why = damaged(p, t->root, "its table has another number of entries");
+        why = lmdb_pages_damaged(p, t->root, "its table has another number of entries");
     return why;
 }
 
@@ -314,7 +316,8 @@ static err free_check(struct pages *p)
 {
     for (size_t i = 0; i < p->free_count; i++)
         if (!claim(p, p->free_list[i], 1))
-            return damaged(p, p->free_list[i], "it is listed as free but in use, or listed twice");
+            return lmdb_pages_damaged(p, p->free_list[i],
+                                      "it is listed as free but in use, or listed twice");
     return ERR_OK;
 }
 
@@ -330,7 +333,7 @@ static err meta_read(struct pages *p, unsigned number, unsigned char meta[META_B
     bool fits = u64_at(bytes) == number && u16_at(bytes + 10) == P_META &&
                 u32_at(meta) == META_MAGIC && u32_at(meta + 4) == 1 &&
                 u32_at(meta + 24) == PAGE_BYTES;
-    return fits ? ERR_OK : damaged(p, number, "it is no meta page of this version");
+    return fits ? ERR_OK : lmdb_pages_damaged(p, number, "it is no meta page of this version");
 }
 
 /* The newer of the two, as LMDB chooses. */
@@ -377,19 +380,19 @@ err lmdb_pages_check(const struct lmdb_pages_opts *opts, struct err_note *note)
         return ERR_IO;
     uint64_t size = (uint64_t)st.st_size;
     if (size < 2 * PAGE_BYTES)
-        return damaged(&p, 0, "the file is cut off");
+        return lmdb_pages_damaged(&p, 0, "the file is cut off");
     err why = meta_choose(&p, meta);
     if (why != ERR_OK)
         return why;
     p.last = u64_at(meta + 120);
     if (p.last < 1 || p.last > size / PAGE_BYTES)
-        return damaged(&p, 0, "the file is cut off");
+        return lmdb_pages_damaged(&p, 0, "the file is cut off");
     p.with_leaves = size <= opts->leaf_bytes_max;
     p.seen = calloc(p.last / 8 + 1, 1);
     p.frames = malloc(DEPTH_MAX * sizeof(*p.frames));
     INVARIANT(p.seen != NULL && p.frames != NULL);
     why = (p.last + 1) * PAGE_BYTES > size && u64_at(meta + 128) > 0
-              ? damaged(&p, p.last, "the file is cut off")
+              ? lmdb_pages_damaged(&p, p.last, "the file is cut off")
               : check_trees(&p, meta);
     free(p.seen);
     free(p.frames);

@@ -21,7 +21,7 @@ struct guarded {
 static struct guarded maps[MAP_GUARD_MAPS_MAX];
 static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER; /* of add and remove */
 
-static void say(const char *p, size_t n)
+static void map_guard_say(const char *p, size_t n)
 {
     while (n > 0) {
         ssize_t w = write(STDERR_FILENO, p, n);
@@ -39,12 +39,12 @@ static void say_number(uint64_t v)
     do
         digits[--at] = (char)('0' + v % 10);
     while ((v /= 10) > 0);
-    say(digits + at, sizeof(digits) - at);
+    map_guard_say(digits + at, sizeof(digits) - at);
 }
 
 static void say_text(const char *text)
 {
-    say(text, strlen(text));
+    map_guard_say(text, strlen(text));
 }
 
 /* Async-signal-safe: write and _exit only. */
@@ -57,7 +57,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
         if (base == 0 || at < base || at - base >= maps[i].bytes)
             continue;
         say_text("error store.unreadable file=\"");
-        say(maps[i].path, maps[i].path_n);
+        map_guard_say(maps[i].path, maps[i].path_n);
         say_text("\" offset=");
         say_number(at - base);
         say_text(" what=\"the index cannot be read there: the file was cut off, or the disk fails; "

@@ -32,7 +32,7 @@ static void *alloc(struct overlay *o, size_t n)
     return p;
 }
 
-static const char *copy(struct overlay *o, str s)
+static const char *overlay_copy(struct overlay *o, str s)
 {
     char *p = alloc(o, s.n);
     if (s.n > 0)
@@ -131,25 +131,25 @@ static unsigned random_height(struct overlay *o)
     return height;
 }
 
-static void fill(struct overlay *o, struct overlay_node *n, const struct overlay_row *row)
+static void overlay_fill(struct overlay *o, struct overlay_node *n, const struct overlay_row *row)
 {
-    n->value = copy(o, row->value);
+    n->value = overlay_copy(o, row->value);
     n->value_n = (uint16_t)row->value.n;
     n->blob = row->blob;
     n->deleted = row->deleted;
     n->fresh = row->fresh;
     if (row->blob.mem != NULL && !row->fresh)
-        n->blob.mem = copy(o, (str){ .p = row->blob.mem, .n = row->blob.n });
+        n->blob.mem = overlay_copy(o, (str){ .p = row->blob.mem, .n = row->blob.n });
 }
 
 struct overlay_node *overlay_add(struct overlay *o, const struct overlay_row *row)
 {
     unsigned height = random_height(o);
     struct overlay_node *n = node_new(o, height);
-    n->key = copy(o, row->key);
+    n->key = overlay_copy(o, row->key);
     n->key_n = (uint16_t)row->key.n;
     n->seq = row->seq;
-    fill(o, n, row);
+    overlay_fill(o, n, row);
     int have = atomic_load_explicit(&o->height, memory_order_relaxed);
     struct overlay_node *before[OVERLAY_HEIGHT_MAX];
     for (int i = have; i < OVERLAY_HEIGHT_MAX; i++)
@@ -170,7 +170,7 @@ struct overlay_node *overlay_add(struct overlay *o, const struct overlay_row *ro
 void overlay_replace(struct overlay *o, struct overlay_node *n, const struct overlay_row *row)
 {
     INVARIANT(n->seq == row->seq);
-    fill(o, n, row);
+    overlay_fill(o, n, row);
 }
 
 void overlay_dead_add(struct overlay *o, struct vlog_extent extent)

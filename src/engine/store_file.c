@@ -97,7 +97,7 @@ err store_write_id(const struct file_faults *ff, int dir_fd,
 }
 
 /* Does the sub-folder hold a file whose name ends so? */
-static bool holds(int dir_fd, const char *folder, const char *ending)
+static bool store_file_holds(int dir_fd, const char *folder, const char *ending)
 {
     int fd = openat(dir_fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -115,12 +115,12 @@ static bool holds(int dir_fd, const char *folder, const char *ending)
 
 bool store_has_segments(const struct engine *e)
 {
-    return holds(e->dir_fd, "log", ".seg");
+    return store_file_holds(e->dir_fd, "log", ".seg");
 }
 
 static err create_id(struct engine *e, struct err_note *note)
 {
-    if (store_has_segments(e) || holds(e->dir_fd, "index", ".mdb")) {
+    if (store_has_segments(e) || store_file_holds(e->dir_fd, "index", ".mdb")) {
         err_note_set(
             note, "the file STORE is missing beside an index and a log; put it back from a backup");
         return ERR_CORRUPT;
@@ -170,7 +170,7 @@ static err open_folder(struct engine *e, const char *name, int *fd, struct err_n
     int why = file_open(e->faults, e->dir_fd, name, O_RDONLY | O_DIRECTORY, fd);
     if (why != ENOENT)
         return why == 0 ? ERR_OK : ERR_IO;
-    if (!store_has_segments(e) && !holds(e->dir_fd, "index", ".mdb"))
+    if (!store_has_segments(e) && !store_file_holds(e->dir_fd, "index", ".mdb"))
         return store_never_finished(e, note);
     err_note_set(note, "the folder %s of the store at %s is missing; put it back from a backup",
                  name, e->dir);

@@ -372,7 +372,7 @@ static void layer_advance(struct engine_cursor *c, int i)
 }
 
 /* Takes the row of key from the first source that has it, and moves all sources past it. */
-static err take(struct engine_cursor *c, str key, bool *deleted, struct engine_row *out)
+static err engine_view_take(struct engine_cursor *c, str key, bool *deleted, struct engine_row *out)
 {
     const struct overlay_node *first = NULL;
     err why = ERR_OK;
@@ -411,7 +411,7 @@ err engine_cursor_next(struct engine_cursor *c, struct engine_row *out)
             return ERR_NOT_FOUND;
         bool deleted = false;
         struct engine_row row;
-        err why = take(c, key, &deleted, &row);
+        err why = engine_view_take(c, key, &deleted, &row);
         if (deleted)
             continue;
         *out = row;

@@ -16,7 +16,7 @@ struct checking {
     uint64_t damages;
 };
 
-static void damage(struct checking *c, uint64_t seq, const char *what)
+static void event_check_damage(struct checking *c, uint64_t seq, const char *what)
 {
     char text[CHECK_TEXT_BYTES];
     c->damages++;
@@ -29,15 +29,15 @@ static void check_row(struct checking *c, const struct engine_row *row)
     struct event_row e;
     uint64_t seq = 0;
     if (!event_key_parse(row->key, &seq) || event_row_decode(row->value, &e) != ERR_OK) {
-        damage(c, seq, "its row makes no sense");
+        event_check_damage(c, seq, "its row makes no sense");
         c->gap = true;
         return;
     }
     if (!c->gap && (e.count != c->count + e.events || seq < c->seq + e.events ||
                     e.bytes != c->bytes + row->blob.n + EVENT_ROW_BYTES))
-        damage(c, seq, "its counts do not follow from the event before it");
+        event_check_damage(c, seq, "its counts do not follow from the event before it");
     if (seq == c->head.last && (e.count != c->head.count || e.bytes != c->head.bytes))
-        damage(c, seq, "its counts are not those of the log's head");
+        event_check_damage(c, seq, "its counts are not those of the log's head");
     c->seq = seq;
     c->count = e.count;
     c->bytes = e.bytes;
@@ -72,7 +72,7 @@ static err check_slice(struct checking *c, struct engine_view *v, bool *over)
         if (why == ERR_OK) {
             check_row(c, &row);
         } else if (why == ERR_CORRUPT && event_key_parse(row.key, &seq)) {
-            damage(c, seq, "its row is damaged");
+            event_check_damage(c, seq, "its row is damaged");
             c->seq = seq;
             c->gap = true;
             why = ERR_OK;
@@ -97,7 +97,7 @@ err event_log_check(struct engine *e, void (*found)(void *ctx, const char *what)
     }
     engine_view_end(&v);
     if (why == ERR_OK && c.seq < c.head.last)
-        damage(&c, c.head.last, "the log's head names it, and it is not there");
+        event_check_damage(&c, c.head.last, "the log's head names it, and it is not there");
     if (!begun)
         return ERR_OK;
     return why == ERR_OK && c.damages > 0 ? ERR_CORRUPT : why;

@@ -103,7 +103,7 @@ static err first_behind(struct engine_view *v, uint64_t after, struct event_row 
 }
 
 /* Is there anything to do now? *next: when there is, if nothing is appended. */
-static err look(struct culling *c, bool *due, store_time *next)
+static err cull_look(struct culling *c, bool *due, store_time *next)
 {
     struct event_row e;
     struct engine_view *v = engine_view_begin(c->log->engine);
@@ -127,10 +127,10 @@ err event_log_upkeep(struct event_log *l, bool *more, store_time *next)
     const struct engine_update update = { .decide = cull_decide, .ctx = &c, .frees = true };
     bool due;
     *more = false;
-    err why = look(&c, &due, next);
+    err why = cull_look(&c, &due, next);
     if (why != ERR_OK || !due)
         return why;
     why = engine_submit_wait(l->engine, &update);
     c.now = clock_store(l->clock);
-    return why == ERR_OK ? look(&c, more, next) : why;
+    return why == ERR_OK ? cull_look(&c, more, next) : why;
 }

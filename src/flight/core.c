@@ -121,7 +121,7 @@ void flight_core_free(struct flight_core **cp)
 
 /* ---- moving a flight ---- */
 
-static void move(struct flight *f, enum flight_state to)
+static void core_move(struct flight *f, enum flight_state to)
 {
     MAGIC_CHECK(f, FLIGHT_MAGIC);
     INVARIANT(flight_next[f->state] & BIT(to));
@@ -167,7 +167,7 @@ static void become_current(struct flight_core *c, struct flight *f)
 {
     INVARIANT(map_put(c->by_key, flight_key(f), f) == NULL);
     f->current = true;
-    move(f, FLIGHT_QUEUED);
+    core_move(f, FLIGHT_QUEUED);
     enum limiter_state turn = LIMITER_IN;
     if (c->opts.limiter != NULL)
         turn = limiter_enter(c->opts.limiter, f->source->of != NULL ? f->source->of : &nobody,
@@ -210,8 +210,8 @@ static int64_t rest_ms(mono now, const struct flight_error *error)
 }
 
 /* All waiters of f get o; retry_ms: the life of a remembered error, else 0. */
-static void settle(struct flight_core *c, struct flight *f, struct flight_outcome *o,
-                   int64_t retry_ms)
+static void core_settle(struct flight_core *c, struct flight *f, struct flight_outcome *o,
+                        int64_t retry_ms)
 {
     while (f->waiters.first != NULL) {
         struct flight_waiter *w = f->waiters.first;
@@ -225,15 +225,15 @@ static void settle(struct flight_core *c, struct flight *f, struct flight_outcom
     }
 }
 
-static void end(struct flight_core *c, struct flight *f)
+static void core_end(struct flight_core *c, struct flight *f)
 {
     INVARIANT(f->waiters.count == 0);
-    move(f, FLIGHT_ENDED);
+    core_move(f, FLIGHT_ENDED);
     todo_add(c, f, FLIGHT_RELEASE);
 }
 
 /* One that has not begun. */
-static void drop(struct flight_core *c, struct flight *f)
+static void core_drop(struct flight_core *c, struct flight *f)
 {
     if (f->state == FLIGHT_AFTER) {
         f->before->after = NULL;
@@ -245,7 +245,7 @@ static void drop(struct flight_core *c, struct flight *f)
         INVARIANT(map_remove(c->by_key, flight_key(f)) == f);
         f->current = false;
     }
-    end(c, f);
+    core_end(c, f);
 }
 
 /* f, which is MAKING, is no longer its key's: the one after it takes its place. */
@@ -268,17 +268,17 @@ static void settle_error(struct flight_core *c, mono now, struct flight *f,
                          const struct flight_error *error)
 {
     struct flight_outcome *o = outcomes_add(&c->ready, error->why, NULL, &error->note);
-    settle(c, f, o, rest_ms(now, error));
+    core_settle(c, f, o, rest_ms(now, error));
     if (f->after == NULL)
         return;
-    settle(c, f->after, o, rest_ms(now, error));
-    drop(c, f->after);
+    core_settle(c, f->after, o, rest_ms(now, error));
+    core_drop(c, f->after);
 }
 
 static void stop(struct flight_core *c, struct flight *f)
 {
     detach(c, f);
-    move(f, FLIGHT_STOPPING);
+    core_move(f, FLIGHT_STOPPING);
     if (f->maker.cancel != NULL || f->maker.travels)
         todo_add(c, f, FLIGHT_CANCEL);
 }
@@ -288,7 +288,7 @@ static void left_alone(struct flight_core *c, struct flight *f)
     if (f->waiters.count > 0)
         return;
     if (f->state != FLIGHT_MAKING)
-        drop(c, f);
+        core_drop(c, f);
     else if (!f->maker.keep_idle)
         stop(c, f);
 }
@@ -414,13 +414,13 @@ static void finish_current(struct flight_core *c, mono now, struct flight *f,
                            const struct flight_result *r)
 {
     if (r->why == ERR_OK) {
-        settle(c, f, outcomes_add(&c->ready, ERR_OK, r->value, NULL), 0);
+        core_settle(c, f, outcomes_add(&c->ready, ERR_OK, r->value, NULL), 0);
     } else if (r->keep_error && r->why != ERR_SHUTDOWN) {
         settle_error(c, now, f, flight_errors_add(&c->errors, now, flight_key(f), r->why, r->note));
     } else {
         if (r->why != ERR_SHUTDOWN)
             flight_errors_forget(&c->errors, flight_key(f));
-        settle(c, f, outcomes_add(&c->ready, r->why, NULL, r->note), r->retry_ms);
+        core_settle(c, f, outcomes_add(&c->ready, r->why, NULL, r->note), r->retry_ms);
     }
     detach(c, f);
 }
@@ -444,7 +444,7 @@ void flight_core_finish(struct flight_core *c, mono now, struct flight *f,
     c->stats.making--;
     pass_leave(c, f);
     f->todo &= ~BIT(FLIGHT_CANCEL);
-    end(c, f);
+    core_end(c, f);
 }
 
 static void waiters_tick(struct flight_core *c, mono now)
@@ -483,10 +483,10 @@ static void makes_tick(struct flight_core *c, mono now)
     }
 }
 
-static void begin(struct flight_core *c, mono now, struct flight *f)
+static void core_begin(struct flight_core *c, mono now, struct flight *f)
 {
     list_remove(&f->admitted);
-    move(f, FLIGHT_MAKING);
+    core_move(f, FLIGHT_MAKING);
     f->began = now;
     f->deadline = mono_add_ms(now, c->opts.make_timeout_ms);
     heap_add(&c->makes, &f->node);
@@ -500,7 +500,7 @@ void flight_core_tick(struct flight_core *c, mono now)
         c, now); /* first: its error is remembered also when all who wait run out of time with it */
     /* before those are told who would not wait at all: what they asked for is made all the same */
     for (struct list *l = list_first(&c->admitted); l != NULL; l = list_first(&c->admitted))
-        begin(c, now, CONTAINER_OF(l, struct flight, admitted));
+        core_begin(c, now, CONTAINER_OF(l, struct flight, admitted));
     waiters_tick(c, now);
 }
 
@@ -512,10 +512,10 @@ void flight_core_drain(struct flight_core *c)
     c->drained = true;
     struct flight_outcome *o = outcomes_add(&c->ready, ERR_SHUTDOWN, NULL, &why);
     for (struct flight *f = c->all; f != NULL; f = f->next)
-        settle(c, f, o, 0);
+        core_settle(c, f, o, 0);
     for (struct flight *f = c->all; f != NULL; f = f->next)
         if (f->state == FLIGHT_AFTER || f->state == FLIGHT_QUEUED)
-            drop(c, f);
+            core_drop(c, f);
     for (struct flight *f = c->all; f != NULL; f = f->next)
         if (f->state == FLIGHT_MAKING)
             stop(c, f);

@@ -35,14 +35,14 @@ void flight_errors_init(struct flight_errors *e, uint64_t seed, size_t count_max
     rng_init(&e->rng, seed);
 }
 
-static void drop(struct flight_errors *e, struct flight_error *r)
+static void errors_drop(struct flight_errors *e, struct flight_error *r)
 {
     INVARIANT(map_remove(e->by_key, key_of(r)) == r);
     heap_remove(&e->by_end, &r->node);
     free(r);
 }
 
-static struct flight_error *first(const struct flight_errors *e)
+static struct flight_error *errors_first(const struct flight_errors *e)
 {
     struct heap_node *n = heap_first(&e->by_end);
     return n == NULL ? NULL : CONTAINER_OF(n, struct flight_error, node);
@@ -50,8 +50,8 @@ static struct flight_error *first(const struct flight_errors *e)
 
 void flight_errors_fini(struct flight_errors *e)
 {
-    for (struct flight_error *r = first(e); r != NULL; r = first(e))
-        drop(e, r);
+    for (struct flight_error *r = errors_first(e); r != NULL; r = errors_first(e))
+        errors_drop(e, r);
     heap_fini(&e->by_end);
     map_free(&e->by_key);
 }
@@ -61,7 +61,7 @@ static struct flight_error *recall(struct flight_errors *e, mono now, str key)
     struct flight_error *r = map_get(e->by_key, key);
     if (r == NULL || now.ns < r->forget_at.ns)
         return r;
-    drop(e, r);
+    errors_drop(e, r);
     return NULL;
 }
 
@@ -85,7 +85,7 @@ static int64_t life_ns(struct flight_errors *e, unsigned in_a_row)
 static struct flight_error *record(struct flight_errors *e, str key)
 {
     if (map_count(e->by_key) >= e->count_max)
-        drop(e, first(e));
+        errors_drop(e, errors_first(e));
     struct flight_error *r = calloc(1, sizeof *r + key.n);
     INVARIANT(r != NULL);
     r->key_bytes = key.n;
@@ -116,7 +116,7 @@ void flight_errors_forget(struct flight_errors *e, str key)
 {
     struct flight_error *r = map_get(e->by_key, key);
     if (r != NULL)
-        drop(e, r);
+        errors_drop(e, r);
 }
 
 size_t flight_errors_count(const struct flight_errors *e)

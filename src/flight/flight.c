@@ -52,7 +52,7 @@ const char *flight_detail_name(enum flight_detail d)
     return detail_names[d];
 }
 
-static void turn(void *ctx);
+static void flight_turn(void *ctx);
 
 static void lock(struct flights *fs)
 {
@@ -60,13 +60,13 @@ static void lock(struct flights *fs)
 }
 
 /* Sees to a turn of the loop when one is wanted, and unlocks. */
-static void unlock(struct flights *fs)
+static void flight_unlock(struct flights *fs)
 {
     bool post =
         !fs->posted && (flight_core_busy(fs->core) || flight_core_wake(fs->core).ns < fs->armed.ns);
     if (post) {
         fs->posted = true;
-        loop_post(fs->loop, turn,
+        loop_post(fs->loop, flight_turn,
                   fs); /* under the lock: nobody may find us idle and free us before */
     }
     INVARIANT(pthread_mutex_unlock(&fs->lock) == 0);
@@ -80,7 +80,7 @@ static void turn_came(struct limiter_pass *p, bool in)
     INVARIANT(in); /* it has no deadline */
     lock(fs);
     flight_core_admit(fs->core, f);
-    unlock(fs);
+    flight_unlock(fs);
 }
 
 static void start(struct flights *fs, struct flight *f)
@@ -122,7 +122,7 @@ static void perform(struct flights *fs, const struct flight_todo *todo, unsigned
     }
 }
 
-static void show(struct flights *fs, const struct flight_stats *stats)
+static void flight_show(struct flights *fs, const struct flight_stats *stats)
 {
     if (fs->make_time == NULL)
         return;
@@ -132,7 +132,7 @@ static void show(struct flights *fs, const struct flight_stats *stats)
     }
 }
 
-static void arm(struct flights *fs)
+static void flight_arm(struct flights *fs)
 {
     mono at = flight_core_wake(fs->core);
     if (at.ns == fs->armed.ns)
@@ -146,7 +146,7 @@ static void arm(struct flights *fs)
     loop_timer_start(fs->timer, rest <= 0 ? 0 : rest / NS_PER_MS + 1, 0);
 }
 
-static void turn(void *ctx)
+static void flight_turn(void *ctx)
 {
     struct flights *fs = ctx;
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);
@@ -171,11 +171,11 @@ static void turn(void *ctx)
     flight_core_stats(fs->core, &stats);
     INVARIANT(pthread_mutex_unlock(&fs->lock) == 0);
     flight_outcomes_free(spent); /* before they may be found idle: values are their makers' */
-    show(fs, &stats);
+    flight_show(fs, &stats);
     lock(fs);
-    arm(fs);
+    flight_arm(fs);
     fs->posted = false;
-    unlock(fs);
+    flight_unlock(fs);
 }
 
 static void on_timer(void *ctx)
@@ -184,7 +184,7 @@ static void on_timer(void *ctx)
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);
     lock(fs);
     fs->armed = (mono){ .ns = INT64_MAX };
-    unlock(fs);
+    flight_unlock(fs);
 }
 
 static unsigned or_default(unsigned value, unsigned otherwise)
@@ -238,7 +238,7 @@ void flights_limit(struct flights *fs, const struct flight_opts *opts)
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);
     lock(fs);
     flight_core_limit(fs->core, &o);
-    unlock(fs);
+    flight_unlock(fs);
 }
 
 void flights_drain(struct flights *fs)
@@ -246,7 +246,7 @@ void flights_drain(struct flights *fs)
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);
     lock(fs);
     flight_core_drain(fs->core);
-    unlock(fs);
+    flight_unlock(fs);
 }
 
 bool flights_idle(struct flights *fs)
@@ -254,7 +254,7 @@ bool flights_idle(struct flights *fs)
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);
     lock(fs);
     bool idle = flight_core_idle(fs->core) && !fs->posted;
-    unlock(fs);
+    flight_unlock(fs);
     return idle;
 }
 
@@ -285,7 +285,7 @@ err flight_join(struct flights *fs, str key, const struct flight_maker *maker,
     err e =
         flight_core_join(fs->core, now,
                          &(struct flight_join){ .key = key, .maker = maker, .waiter = w }, &spare);
-    unlock(fs);
+    flight_unlock(fs);
     if (spare.release != NULL)
         spare.release(spare.ctx);
     return e;
@@ -296,7 +296,7 @@ bool flight_leave(struct flights *fs, struct flight_waiter *w)
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);
     lock(fs);
     bool left = flight_core_leave(fs->core, w);
-    unlock(fs);
+    flight_unlock(fs);
     return left;
 }
 
@@ -310,7 +310,7 @@ void flight_end_now(struct flight *f, const struct flight_result *r, enum flight
     lock(fs);
     flight_detail_set(f, detail);
     flight_core_finish(fs->core, now, f, r);
-    unlock(fs);
+    flight_unlock(fs);
 }
 
 void flight_finish(struct flight *f, err why, struct flight_value *value, bool keep_error,
@@ -330,7 +330,7 @@ void flights_each(struct flights *fs, bool (*each)(void *ctx, const struct fligh
     mono now = clock_mono(fs->clock);
     lock(fs);
     flight_core_each(fs->core, now, each, ctx);
-    unlock(fs);
+    flight_unlock(fs);
 }
 
 void flights_stats_get(struct flights *fs, struct flight_stats *out)
@@ -338,6 +338,6 @@ void flights_stats_get(struct flights *fs, struct flight_stats *out)
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);
     lock(fs);
     flight_core_stats(fs->core, out);
-    unlock(fs);
-    show(fs, out);
+    flight_unlock(fs);
+    flight_show(fs, out);
 }

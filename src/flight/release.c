@@ -54,7 +54,7 @@ void outcomes_init(struct outcomes *q)
     *q = (struct outcomes){ .end = &q->first };
 }
 
-static void put(struct outcomes *q, struct flight_outcome *o)
+static void release_put(struct outcomes *q, struct flight_outcome *o)
 {
     INVARIANT(!o->queued);
     o->next = NULL;
@@ -82,7 +82,7 @@ struct flight_outcome *outcomes_add(struct outcomes *q, err why, struct flight_v
     o->value = value;
     if (note != NULL)
         o->note = *note;
-    put(q, o);
+    release_put(q, o);
     return o;
 }
 
@@ -107,9 +107,9 @@ unsigned outcomes_take(struct outcomes *q, struct outcomes *spent, struct flight
         struct flight_outcome *o = pop(q);
         n += take_share(o, out + n, max - n);
         if (o->waiters.count > 0)
-            put(q, o);
+            release_put(q, o);
         else if (o->called == 0)
-            put(spent, o);
+            release_put(spent, o);
     }
     return n;
 }
@@ -121,7 +121,7 @@ void outcomes_called(struct outcomes *spent, const struct flight_call *calls, un
         INVARIANT(o->called > 0);
         o->called--;
         if (o->called == 0 && !o->queued)
-            put(spent, o);
+            release_put(spent, o);
     }
 }
 

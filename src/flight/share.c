@@ -41,7 +41,7 @@ static void maybe_free(struct share_call *c)
     free(c);
 }
 
-static void forget(struct share_call *c)
+static void share_forget(struct share_call *c)
 {
     struct flight_shared *s = c->shared;
     if (c->prev != NULL)
@@ -67,7 +67,7 @@ static struct flight *leave_flight(struct share_call *c)
 {
     struct flight *f = c->flight;
     flight_call_set(f, NULL);
-    forget(c);
+    share_forget(c);
     c->flight = NULL;
     return f;
 }
@@ -144,7 +144,7 @@ void share_call_reply_over(struct share_call *c)
 
 /* ---- what the machine says ---- */
 
-static void make(struct share_call *c)
+static void share_make(struct share_call *c)
 {
     struct flight_shared *s = c->shared;
     const struct flight_maker *m = flight_maker_of(c->flight);
@@ -179,7 +179,7 @@ void share_call_act(struct share_call *c, unsigned actions)
     else if ((actions & SHARE_DO_JOIN) != 0)
         share_lease_join(c);
     else if ((actions & SHARE_DO_MAKE) != 0)
-        make(c);
+        share_make(c);
     else if ((actions & SHARE_DO_PUT) != 0)
         share_lease_publish(c);
 }

@@ -24,15 +24,15 @@ static const unsigned share_next[SHARE_STATES] = {
     [SHARE_OVER] = 0,
 };
 
-static void move(struct share_machine *m, enum share_state to)
+static void share_core_move(struct share_machine *m, enum share_state to)
 {
     INVARIANT(share_next[m->state] & BIT(to));
     m->state = to;
 }
 
-static unsigned over(struct share_machine *m, unsigned actions)
+static unsigned share_core_over(struct share_machine *m, unsigned actions)
 {
-    move(m, SHARE_OVER);
+    share_core_move(m, SHARE_OVER);
     INVARIANT(!m->answered);
     m->answered = true;
     return actions;
@@ -44,9 +44,9 @@ unsigned share_begin(struct share_machine *m)
     return SHARE_DO_JOIN;
 }
 
-static unsigned make(struct share_machine *m, enum share_state as)
+static unsigned share_core_make(struct share_machine *m, enum share_state as)
 {
-    move(m, as);
+    share_core_move(m, as);
     m->making = true;
     return SHARE_DO_MAKE;
 }
@@ -56,16 +56,16 @@ static unsigned joining(struct share_machine *m, enum share_event e)
     switch (e) {
     case SHARE_GOT_VALUE:
     case SHARE_GOT_ERROR:
-        return over(m, SHARE_ANSWER_THEIRS);
+        return share_core_over(m, SHARE_ANSWER_THEIRS);
     case SHARE_GOT_WAIT:
-        move(m, SHARE_WAITING);
+        share_core_move(m, SHARE_WAITING);
         return SHARE_DO_WAIT;
     case SHARE_GOT_GRANT:
-        return make(m, SHARE_LEADING);
+        return share_core_make(m, SHARE_LEADING);
     case SHARE_NO_REDIS:
-        return make(m, SHARE_ALONE);
+        return share_core_make(m, SHARE_ALONE);
     case SHARE_STOP:
-        return over(m, SHARE_ANSWER_STOPPED);
+        return share_core_over(m, SHARE_ANSWER_STOPPED);
     case SHARE_GOT_RETRY: /* of an older wait: the answer to this JOIN is on its way */
     case SHARE_LEASE_RAN_OUT:
     case SHARE_MADE:
@@ -84,15 +84,15 @@ static unsigned waiting(struct share_machine *m, enum share_event e)
     switch (e) {
     case SHARE_GOT_VALUE:
     case SHARE_GOT_ERROR:
-        return over(m, SHARE_ANSWER_THEIRS);
+        return share_core_over(m, SHARE_ANSWER_THEIRS);
     case SHARE_GOT_RETRY:
     case SHARE_LEASE_RAN_OUT:
-        move(m, SHARE_JOINING);
+        share_core_move(m, SHARE_JOINING);
         return SHARE_DO_JOIN;
     case SHARE_NO_REDIS:
-        return make(m, SHARE_ALONE);
+        return share_core_make(m, SHARE_ALONE);
     case SHARE_STOP:
-        return over(m, SHARE_ANSWER_STOPPED);
+        return share_core_over(m, SHARE_ANSWER_STOPPED);
     case SHARE_GOT_WAIT:
     case SHARE_GOT_GRANT:
     case SHARE_MADE:
@@ -110,11 +110,11 @@ static unsigned leading(struct share_machine *m, enum share_event e)
 {
     if (e == SHARE_MADE) {
         m->making = false;
-        move(m, SHARE_PUBLISHING);
+        share_core_move(m, SHARE_PUBLISHING);
         return SHARE_DO_PUT;
     }
     if (e == SHARE_STOP)
-        return over(m, SHARE_ANSWER_STOPPED | SHARE_DO_CANCEL | SHARE_DO_ABORT);
+        return share_core_over(m, SHARE_ANSWER_STOPPED | SHARE_DO_CANCEL | SHARE_DO_ABORT);
     return 0; /* a lost lease is found out by PUT; the value is made either way */
 }
 
@@ -122,17 +122,17 @@ static unsigned publishing(struct share_machine *m, enum share_event e)
 {
     switch (e) {
     case SHARE_STORED:
-        return over(m, SHARE_ANSWER_OURS);
+        return share_core_over(m, SHARE_ANSWER_OURS);
     case SHARE_LOST_VALUE:
-        return over(m, SHARE_ANSWER_THEIRS);
+        return share_core_over(m, SHARE_ANSWER_THEIRS);
     case SHARE_LOST:
         if (m->rejoins++ == SHARE_REJOINS_MAX)
-            return over(m, SHARE_ANSWER_OURS | SHARE_MARK_DEGRADED);
-        move(m, SHARE_JOINING);
+            return share_core_over(m, SHARE_ANSWER_OURS | SHARE_MARK_DEGRADED);
+        share_core_move(m, SHARE_JOINING);
         return SHARE_DO_JOIN;
     case SHARE_PUT_FAILED:
     case SHARE_STOP:
-        return over(m, SHARE_ANSWER_OURS | SHARE_MARK_DEGRADED);
+        return share_core_over(m, SHARE_ANSWER_OURS | SHARE_MARK_DEGRADED);
     case SHARE_GOT_VALUE:
     case SHARE_GOT_ERROR:
     case SHARE_GOT_WAIT:
@@ -151,10 +151,10 @@ static unsigned alone(struct share_machine *m, enum share_event e)
 {
     if (e == SHARE_MADE) {
         m->making = false;
-        return over(m, SHARE_ANSWER_OURS | SHARE_MARK_DEGRADED);
+        return share_core_over(m, SHARE_ANSWER_OURS | SHARE_MARK_DEGRADED);
     }
     if (e == SHARE_STOP)
-        return over(m, SHARE_ANSWER_STOPPED | SHARE_DO_CANCEL);
+        return share_core_over(m, SHARE_ANSWER_STOPPED | SHARE_DO_CANCEL);
     return 0;
 }
 

@@ -203,7 +203,7 @@ static void join_done(void *ctx, err why, const struct redis_reply *reply,
     share_call_reply_over(c);
 }
 
-static bool holds(const struct share_call *c)
+static bool share_lease_holds(const struct share_call *c)
 {
     const struct flight_maker *m = flight_maker_of(c->flight);
     struct flight_arrival a;
@@ -228,7 +228,7 @@ void share_lease_join(struct share_call *c)
                    m->share.look   ? STR("2")
                    : m->share.peek ? STR("1")
                                    : STR("0"),
-                   holds(c) ? STR("1") : STR("0"),
+                   share_lease_holds(c) ? STR("1") : STR("0"),
                    number(m->share.fresh_ms, most[0]),
                    number(m->share.stale_ms, most[1]),
                    number(s->opts.error_max_ms, most[2]),

@@ -59,7 +59,7 @@ static void each_of_id(struct flight_shared *s, str id, const struct share_news 
         share_pushed(calls[i], n, message);
 }
 
-static void dropped(struct flight_shared *s, str id)
+static void shared_dropped(struct flight_shared *s, str id)
 {
     unsigned char bytes[FLIGHT_ID_BYTES];
     if (share_id_parse(id, bytes) && s->opts.dropped != NULL)
@@ -76,7 +76,7 @@ static void on_message(void *ctx, str channel, str payload)
         if (s->opts.told != NULL)
             s->opts.told(s->opts.ctx, str_skip(payload, tell_mark.n));
     } else if (str_eq(channel, all_channel)) {
-        dropped(s, payload);
+        shared_dropped(s, payload);
     } else if (share_push_parse(payload, &id, &n)) {
         each_of_id(s, id, &n, payload);
     } else {

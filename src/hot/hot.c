@@ -101,7 +101,7 @@ static void entry_free(struct entry *e)
 }
 
 /* Takes an entry out and ends it. */
-static void drop(struct shard *s, struct entry *e)
+static void hot_drop(struct shard *s, struct entry *e)
 {
     hash_remove(&s->entries, &e->node);
     list_remove(&e->ring);
@@ -125,7 +125,7 @@ void hot_free(struct app_hot **hp)
     for (unsigned i = 0; i < h->shards_count; i++) {
         struct shard *s = &h->shards[i];
         while (!list_empty(&s->ring))
-            drop(s, at_hand(s));
+            hot_drop(s, at_hand(s));
         hash_fini(&s->entries);
         (void)pthread_mutex_destroy(&s->lock); /* nobody is left to hold it */
     }
@@ -151,7 +151,7 @@ static uint64_t hash_in_shard(uint64_t hash)
     return hash >> 16;
 }
 
-static struct entry *find(const struct shard *s, uint64_t hash, struct hot_key key)
+static struct entry *hot_find(const struct shard *s, uint64_t hash, struct hot_key key)
 {
     for (struct hash_node *n = hash_first(&s->entries, hash_in_shard(hash)); n != NULL;
          n = hash_next(n)) {
@@ -199,7 +199,7 @@ static void make_room(struct shard *s, size_t bytes)
             list_append(&s->ring, &e->ring);
             continue;
         }
-        drop(s, e);
+        hot_drop(s, e);
         s->evicted++;
     }
 }
@@ -245,9 +245,9 @@ void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts 
     if (e == NULL)
         return;
     pthread_mutex_lock(&s->lock);
-    struct entry *old = find(s, hash, key);
+    struct entry *old = hot_find(s, hash, key);
     if (old != NULL)
-        drop(s, old);
+        hot_drop(s, old);
     bool fits = e->bytes <= entry_bytes_max(s);
     if (fits) {
         make_room(s, e->bytes);
@@ -289,12 +289,12 @@ static bool is_over(const struct entry *e, struct clock *clock, struct worth *w)
 static struct entry *find_good(struct app_hot *h, struct shard *s, uint64_t hash,
                                struct hot_key key, struct clock *clock, struct worth *w)
 {
-    struct entry *e = find(s, hash, key);
+    struct entry *e = hot_find(s, hash, key);
     if (e == NULL)
         return NULL;
     if (!page_changed_since(h->changes, e->seen) && !is_over(e, clock, w))
         return e;
-    drop(s, e);
+    hot_drop(s, e);
     return NULL;
 }
 

@@ -102,7 +102,7 @@ void conn_end(struct http_conn *c)
     conns_close(c);
 }
 
-static enum step over(struct http_conn *c)
+static enum step conn_over(struct http_conn *c)
 {
     conn_end(c);
     return STEP_OVER;
@@ -120,7 +120,7 @@ static enum step linger(struct http_conn *c)
         if (n > 0)
             c->lingered += (uint64_t)n;
         if (n <= 0 || c->lingered > c->server->limits.body_drain_bytes_max)
-            return over(c);
+            return conn_over(c);
     }
     conn_wants(c, wants_reading);
     return STEP_WAIT;
@@ -174,7 +174,7 @@ static enum step stream_step(struct http_conn *c, enum stream_got got)
     if (got == STREAM_GOES_ON)
         return STEP_WAIT;
     if (got == STREAM_CUT)
-        return over(c);
+        return conn_over(c);
     c->x.close = c->x.close || http_draining(&c->x); /* its head may not have said so */
     return answer_is_out(c);
 }
@@ -202,7 +202,7 @@ static enum step answer_send(struct http_conn *c, str head)
     struct answer_parts parts;
     c->x.stage = STAGE_SENT;
     if (!answer_parts(&c->x, worker_answer_room(c->worker), &parts))
-        return over(c);
+        return conn_over(c);
     pieces_clear(&p);
     piece_add(&p, parts.head);
     piece_add(&p, parts.own);
@@ -214,7 +214,7 @@ static enum step answer_send(struct http_conn *c, str head)
         return answer_is_out(c);
     if (sent < 0 || !rest_keep(c, &p, head_bytes, parts.body, (size_t)sent) ||
         (head.n > 0 && !head_keep(c, head)))
-        return over(c);
+        return conn_over(c);
     trace_note(&c->x, TRACE_REST);
     conn_phase_set(c, PHASE_SEND);
     conn_wants(c, EPOLLOUT);
@@ -235,7 +235,7 @@ static enum step rest_send(struct http_conn *c)
     piece_add(&p, c->rest_body);
     ssize_t sent = pieces_send(c, &p);
     if (sent < 0)
-        return over(c);
+        return conn_over(c);
     if (sent == (ssize_t)p.bytes)
         return answer_is_out(c);
     size_t head_left = c->rest_head.n - c->rest_head_sent,
@@ -287,12 +287,12 @@ static enum step request_begin(struct http_conn *c, str head, bool came)
     if (!x->has_body && serve_early(x))
         return answer_send(c, head);
     if (!head_keep(c, head))
-        return over(c);
+        return conn_over(c);
     serve_head(x);
     if (x->stage == STAGE_RUN)
         return x->status == 0 ? work_begin(c) : answer_send(c, STR(""));
     bool waits = x->stage == STAGE_BODY && x->expects_continue && x->version_11;
-    return waits && !came && !continue_is_sent(c) ? over(c) : STEP_NEXT;
+    return waits && !came && !continue_is_sent(c) ? conn_over(c) : STEP_NEXT;
 }
 
 static enum step head_take(struct http_conn *c, str *bytes)
@@ -312,7 +312,7 @@ static enum step head_take(struct http_conn *c, str *bytes)
     if (n == 0 || (fault.status == 0 && n > most))
         fault = head_too_large(str_take(*bytes, most));
     if (!work_may_begin(c))
-        return over(c);
+        return conn_over(c);
     x->stage = STAGE_RUN;
     str head = { .p = bytes->p, .n = n == 0 ? bytes->n : n };
     *bytes = (str){ .p = bytes->p + head.n, .n = bytes->n - head.n };
@@ -325,7 +325,7 @@ static enum step head_take(struct http_conn *c, str *bytes)
 
 static enum step body_is_read(struct http_conn *c)
 {
-    return work_may_begin(c) ? work_begin(c) : over(c);
+    return work_may_begin(c) ? work_begin(c) : conn_over(c);
 }
 
 /* More of it is refused than is worth reading: the answer goes out now. */
@@ -387,7 +387,7 @@ static enum step bytes_take(struct http_conn *c, str bytes)
         bytes = STR(""); /* no request is read behind this one */
     if (!bytes_set(&c->left_over, bytes)) {
         if (got != STEP_WAIT)
-            return over(c);
+            return conn_over(c);
         bytes_free(&c->left_over); /* others may hold the exchange: what is lost ends it later */
         c->x.close = true;
         return got;
@@ -410,7 +410,7 @@ static enum step body_receive(struct http_conn *c, char *room, size_t n)
     if (got == TRANSPORT_LATER)
         return STEP_READ;
     if (got <= 0)
-        return over(c);
+        return conn_over(c);
     if (!serve_body_came(&c->x, (size_t)got))
         return body_is_hopeless(c);
     return c->x.body_seen == c->x.body_declared ? body_is_read(c) : STEP_READ;
@@ -459,12 +459,12 @@ static enum step conn_read(struct http_conn *c)
     if (got == TRANSPORT_LATER)
         return STEP_READ;
     if (got <= 0)
-        return over(c);
+        return conn_over(c);
     bytes.n += (size_t)got;
     if (!head_still_grows(c, bytes))
         return bytes_take(c, bytes);
     if (!bytes_set(&c->left_over, bytes))
-        return over(c);
+        return conn_over(c);
     c->left_scanned = bytes.n;
     return STEP_READ;
 }

@@ -36,7 +36,7 @@ bool form_find(const struct form *f, const char *name, str *value)
     return false;
 }
 
-static err add(struct form *f, str name, str value, struct err_note *note)
+static err form_add(struct form *f, str name, str value, struct err_note *note)
 {
     if (name.n == 0 || name.n > FORM_NAME_BYTES_MAX)
         return err_bad(note, "the name of a field is empty or longer than 128 bytes");
@@ -64,7 +64,7 @@ static err parse_urlencoded(struct arena *a, str body, struct form *f, struct er
         if (why == ERR_BAD)
             return err_bad(note, "the form has a broken percent escape");
         if (why == ERR_OK)
-            why = add(f, name, value, note);
+            why = form_add(f, name, value, note);
         if (why != ERR_OK)
             return why;
     }
@@ -158,7 +158,7 @@ static err parse_multipart(struct arena *a, str boundary, str body, struct form 
         size_t end = str_find_str(rest, delimiter);
         if (end == rest.n)
             return err_bad(note, "the body ends before its last boundary");
-        why = add(f, name, str_take(rest, end), note);
+        why = form_add(f, name, str_take(rest, end), note);
         if (why != ERR_OK)
             return why;
         rest = str_skip(rest, end + delimiter.n);

@@ -12,7 +12,7 @@ static bool state_move(struct http_exchange *x, int from, int to)
     return atomic_compare_exchange_strong(&x->gone_state, &from, to);
 }
 
-static void tell(struct task *t)
+static void gone_tell(struct task *t)
 {
     struct http_exchange *x = CONTAINER_OF(t, struct http_exchange, gone_task);
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
@@ -36,7 +36,7 @@ static void gone_look(struct http_exchange *x)
         exchange_release(x);
         return;
     }
-    x->gone_task.run = tell;
+    x->gone_task.run = gone_tell;
     home_post(loop_home(x->conn->server->loop), &x->gone_task);
 }
 

@@ -21,7 +21,7 @@ void inflater_fini(struct inflater *f)
     f->begun = false;
 }
 
-static void begin(struct inflater *f, unsigned char first)
+static void inflate_begin(struct inflater *f, unsigned char first)
 {
     int bits = INFLATE_GZIP_BITS;
     if (f->format == INFLATE_DEFLATE)
@@ -30,7 +30,7 @@ static void begin(struct inflater *f, unsigned char first)
     f->begun = true;
 }
 
-static err step(struct inflater *f, struct buf *out)
+static err inflate_step(struct inflater *f, struct buf *out)
 {
     Bytef room[INFLATE_STEP_BYTES];
     f->z.next_out = room;
@@ -51,7 +51,7 @@ err inflater_push(struct inflater *f, str in, struct buf *out)
     if (in.n > UINT32_MAX)
         return ERR_LIMIT;
     if (!f->begun)
-        begin(f, (unsigned char)in.p[0]);
+        inflate_begin(f, (unsigned char)in.p[0]);
     f->z.next_in = (z_const Bytef *)(uintptr_t)in.p; /* the library reads only */
     f->z.avail_in = (uInt)in.n;
     do {
@@ -59,7 +59,7 @@ err inflater_push(struct inflater *f, str in, struct buf *out)
             return ERR_BAD;
         if (f->ended)
             INVARIANT(inflateReset(&f->z) == Z_OK);
-        err why = step(f, out);
+        err why = inflate_step(f, out);
         if (why != ERR_OK)
             return why;
     } while (f->z.avail_in > 0 || (!f->ended && f->z.avail_out == 0));

@@ -22,7 +22,7 @@ void reply_fini(struct reply *r)
         inflater_fini(&r->inflater);
 }
 
-static bool fail(struct reply *r, err why, const char *fault)
+static bool http_reply_fail(struct reply *r, err why, const char *fault)
 {
     r->why = why;
     r->fault = fault;
@@ -44,9 +44,9 @@ static bool status_line(struct reply *r, str line)
     uint64_t status = 0;
     str rest = str_skip(line, str_find(line, ' ') + 1);
     if (rest.n < 3 || !str_to_u64(str_take(rest, 3), &status) || (rest.n > 3 && rest.p[3] != ' '))
-        return fail(r, ERR_BAD, "the status line names no status");
+        return http_reply_fail(r, ERR_BAD, "the status line names no status");
     if (status < 100 || status > 599)
-        return fail(r, ERR_BAD, "the status is none of 100 to 599");
+        return http_reply_fail(r, ERR_BAD, "the status is none of 100 to 599");
     r->status = (int)status;
     r->head_done = r->has_length = false;
     r->lines_count = 0;
@@ -61,7 +61,7 @@ static bool take_coding(struct reply *r, str value)
     if (value.n == 0 || str_eq_nocase(value, STR("identity")))
         return true;
     if (r->has_coding || (!gzip && !str_eq_nocase(value, STR("deflate"))))
-        return fail(r, ERR_BAD, "the body has a coding that was not asked for");
+        return http_reply_fail(r, ERR_BAD, "the body has a coding that was not asked for");
     r->has_coding = true;
     inflater_init(&r->inflater, gzip ? INFLATE_GZIP : INFLATE_DEFLATE);
     return true;
@@ -71,9 +71,9 @@ static bool take_length(struct reply *r, str value)
 {
     uint64_t length = 0;
     if (!str_to_u64(value, &length))
-        return fail(r, ERR_BAD, "Content-Length is not a number");
+        return http_reply_fail(r, ERR_BAD, "Content-Length is not a number");
     if (r->has_length && r->length != length)
-        return fail(r, ERR_BAD, "several lengths");
+        return http_reply_fail(r, ERR_BAD, "several lengths");
     r->has_length = true;
     r->length = length;
     return true;
@@ -85,7 +85,7 @@ static bool take_framing(struct reply *r, str name, str value)
     if (str_eq_nocase(name, STR("Content-Length")))
         return take_length(r, value);
     if (str_eq_nocase(name, STR("Transfer-Encoding")) && !str_eq_nocase(value, STR("chunked")))
-        return fail(r, ERR_BAD, "a transfer coding other than chunked");
+        return http_reply_fail(r, ERR_BAD, "a transfer coding other than chunked");
     if (str_eq_nocase(name, STR("Content-Encoding")))
         return take_coding(r, value);
     return true;
@@ -105,9 +105,9 @@ static bool field_line(struct reply *r, str line)
 {
     str name, value;
     if (!field_split(line, &name, &value))
-        return fail(r, ERR_BAD, "a header line is malformed");
+        return http_reply_fail(r, ERR_BAD, "a header line is malformed");
     if (r->lines_count++ == HTTP_REPLY_HEADERS_MAX)
-        return fail(r, ERR_LIMIT, "too many header lines");
+        return http_reply_fail(r, ERR_LIMIT, "too many header lines");
     buf_put(&r->head, name);
     buf_put_c(&r->head, ':');
     buf_put(&r->head, value);
@@ -120,7 +120,7 @@ bool reply_line(struct reply *r, str line)
 {
     r->head_bytes += line.n;
     if (r->head_bytes > HTTP_REPLY_HEAD_BYTES_MAX)
-        return fail(r, ERR_LIMIT, "the reply's head is too large");
+        return http_reply_fail(r, ERR_LIMIT, "the reply's head is too large");
     if (line.n > 0 && line.p[line.n - 1] == '\n')
         line.n--;
     if (line.n > 0 && line.p[line.n - 1] == '\r')
@@ -129,7 +129,7 @@ bool reply_line(struct reply *r, str line)
         return true;
     if (r->status == 0 || r->head_done)
         return str_starts(line, STR("HTTP/")) ? status_line(r, line)
-                                              : fail(r, ERR_BAD, "no status line");
+                                              : http_reply_fail(r, ERR_BAD, "no status line");
     if (line.n > 0)
         return field_line(r, line);
     r->head_done = true;
@@ -141,20 +141,21 @@ bool reply_line(struct reply *r, str line)
 bool reply_data(struct reply *r, str data)
 {
     if (!r->head_done || r->status < 200)
-        return fail(r, ERR_BAD, "a body before its head");
+        return http_reply_fail(r, ERR_BAD, "a body before its head");
     r->body_bytes += data.n;
     if (r->body_bytes > r->body_bytes_max)
-        return fail(r, ERR_LIMIT, "the reply is too large");
+        return http_reply_fail(r, ERR_LIMIT, "the reply is too large");
     if (!r->has_coding) {
         buf_put(&r->body, data);
-        return buf_status(&r->body) == ERR_OK || fail(r, ERR_LIMIT, "no memory for the reply");
+        return buf_status(&r->body) == ERR_OK ||
+               http_reply_fail(r, ERR_LIMIT, "no memory for the reply");
     }
     err why = inflater_push(&r->inflater, data, &r->body);
     if (why == ERR_OK)
         return true;
-    return fail(r, why,
-                why == ERR_LIMIT ? "the decoded reply is too large"
-                                 : "the body is not in the coding it names");
+    return http_reply_fail(r, why,
+                           why == ERR_LIMIT ? "the decoded reply is too large"
+                                            : "the body is not in the coding it names");
 }
 
 /* ---- what has come ---- */
@@ -166,7 +167,8 @@ err reply_head(struct reply *r, struct arena *a, struct http_pair **headers,
         arena_calloc(a, r->lines_count > 0 ? r->lines_count : 1, sizeof *pairs);
     str rest = arena_copy(a, buf_str(&r->head));
     if (pairs == NULL || rest.p == NULL) {
-        (void)fail(r, ERR_LIMIT, "the reply finds no room in the caller's memory"); /* as below */
+        (void)http_reply_fail(r, ERR_LIMIT,
+                              "the reply finds no room in the caller's memory"); /* as below */
         return r->why;
     }
     for (unsigned i = 0; i < r->lines_count; i++) {
@@ -183,11 +185,11 @@ err reply_head(struct reply *r, struct arena *a, struct http_pair **headers,
 err reply_finish(struct reply *r)
 {
     if (r->why == ERR_OK && !r->head_done)
-        (void)fail(r, ERR_UNAVAILABLE,
-                   "the connection ended within the head"); /* why is looked at below */
+        (void)http_reply_fail(r, ERR_UNAVAILABLE,
+                              "the connection ended within the head"); /* why is looked at below */
     if (r->why == ERR_OK && r->status < 200)
-        (void)fail(r, ERR_BAD, "no final head"); /* as above */
+        (void)http_reply_fail(r, ERR_BAD, "no final head"); /* as above */
     if (r->why == ERR_OK && r->has_coding && inflater_end(&r->inflater) != ERR_OK)
-        (void)fail(r, ERR_BAD, "the body ends within its coding"); /* as above */
+        (void)http_reply_fail(r, ERR_BAD, "the body ends within its coding"); /* as above */
     return r->why;
 }

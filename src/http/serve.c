@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-static void refuse(struct http_exchange *x, int status, const char *type, const char *detail)
+static void http_serve_refuse(struct http_exchange *x, int status, const char *type,
+                              const char *detail)
 {
     const struct http_hooks *hooks = &x->conn->server->hooks;
     hooks->refuse(x, status, type, str_of(detail), hooks->app);
@@ -20,9 +21,9 @@ static void refuse(struct http_exchange *x, int status, const char *type, const 
 /* The request may be as it should: others hold what it needs. */
 static void refuse_starved(struct http_exchange *x)
 {
-    refuse(x, 503, "overloaded",
-           "there is no memory for it now: requests under way hold what they may have "
-           "(http.bytes_max), or the machine has no more; try again");
+    http_serve_refuse(x, 503, "overloaded",
+                      "there is no memory for it now: requests under way hold what they may have "
+                      "(http.bytes_max), or the machine has no more; try again");
 }
 
 static void allow_header(struct http_exchange *x, unsigned allowed)
@@ -50,7 +51,7 @@ static bool route(struct http_exchange *x)
     case ROUTER_FOUND:
         break;
     case ROUTER_NO_PATH:
-        refuse(x, 404, "not_found#route", "no route has this path");
+        http_serve_refuse(x, 404, "not_found#route", "no route has this path");
         return false;
     case ROUTER_NO_METHOD:
         allow_header(x, x->match.allowed);
@@ -59,17 +60,19 @@ static bool route(struct http_exchange *x)
         if (x->method == HTTP_OPTIONS)
             http_answer(x, 204, STR(""));
         else
-            refuse(x, 405, "method_not_allowed", "this path knows other methods only; see Allow");
+            http_serve_refuse(x, 405, "method_not_allowed",
+                              "this path knows other methods only; see Allow");
         return false;
     case ROUTER_BROKEN:
-        refuse(x, 400, "bad_request#path", "a '%' in the path is not followed by two hex digits");
+        http_serve_refuse(x, 400, "bad_request#path",
+                          "a '%' in the path is not followed by two hex digits");
         return false;
     case ROUTER_NO_MEMORY:
         if (arena_is_starved(&x->arena))
             refuse_starved(x);
         else
-            refuse(x, 413, "content_too_large",
-                   "the request needs more memory than a request may have");
+            http_serve_refuse(x, 413, "content_too_large",
+                              "the request needs more memory than a request may have");
         return false;
     }
     x->routed = true;
@@ -87,7 +90,7 @@ static bool route(struct http_exchange *x)
 
 static void refuse_large(struct http_exchange *x)
 {
-    refuse(x, 413, "content_too_large", "the body is larger than this route accepts");
+    http_serve_refuse(x, 413, "content_too_large", "the body is larger than this route accepts");
 }
 
 /* x was answered before its body: read and drop the body first, unless that is hopeless or not
@@ -198,12 +201,12 @@ void serve_refuse(struct http_exchange *x, struct head_fault fault)
     if (arena_is_starved(&x->arena)) /* and the head may be as it should */
         refuse_starved(x);
     else
-        refuse(x, fault.status,
-               fault.status == 400   ? "bad_request#head"
-               : fault.status == 413 ? "content_too_large"
-               : fault.status == 505 ? "bad_request#version"
-                                     : "request_too_large",
-               fault.detail);
+        http_serve_refuse(x, fault.status,
+                          fault.status == 400   ? "bad_request#head"
+                          : fault.status == 413 ? "content_too_large"
+                          : fault.status == 505 ? "bad_request#version"
+                                                : "request_too_large",
+                          fault.detail);
 }
 
 void serve_refuse_body(struct http_exchange *x, bool large)
@@ -216,10 +219,11 @@ void serve_refuse_body(struct http_exchange *x, bool large)
     if (large)
         refuse_large(x);
     else
-        refuse(x, 400, "bad_request#body", "a chunk of the body is not framed as it should be");
+        http_serve_refuse(x, 400, "bad_request#body",
+                          "a chunk of the body is not framed as it should be");
 }
 
-static void handle(struct http_exchange *x)
+static void serve_handle(struct http_exchange *x)
 {
     const struct http_route *to = x->match.row->route;
     void *app = x->conn->server->hooks.app;
@@ -233,7 +237,7 @@ static void begin_run(struct task *t)
 {
     struct http_exchange *x = CONTAINER_OF(t, struct http_exchange, begin);
     trace_note(x, TRACE_RUN);
-    handle(x);
+    serve_handle(x);
     INVARIANT(x->deferred || x->status != 0); /* or its connection would wait for ever */
 }
 
@@ -246,18 +250,18 @@ static bool wants_pool(const struct http_exchange *x)
 
 /* All was read, and nothing was done yet but what the head alone asked for. True: x is the pool's
  * now. */
-static bool run(struct http_exchange *x)
+static bool http_serve_run(struct http_exchange *x)
 {
     struct http_server *s = x->conn->server;
     bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD;
     if (!x->routed && !route(x))
         return false;
     if (reads && atomic_load(&s->refusing) && !router_is_health(x->match.row->route)) {
-        refuse(x, 503, "shutting_down", "The server is shutting down.");
+        http_serve_refuse(x, 503, "shutting_down", "The server is shutting down.");
         return false;
     }
     if (!wants_pool(x)) {
-        handle(x);
+        serve_handle(x);
         return false;
     }
     x->pooled = true;
@@ -308,7 +312,7 @@ bool serve_run(struct http_exchange *x)
         x->arena.bytes_max -= x->body.n;
         arena_beside(&x->arena, x->body_part.counted);
     }
-    return x->status == 0 ? run(x) : false;
+    return x->status == 0 ? http_serve_run(x) : false;
 }
 
 void http_go(struct http_exchange *x)

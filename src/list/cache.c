@@ -138,7 +138,7 @@ uint64_t list_cache_turn(struct list_cache *c)
     return turn;
 }
 
-static void add(struct list_cache *c, struct entry *e)
+static void cache_add(struct list_cache *c, struct entry *e)
 {
     hash_add(&c->entries, &e->node, hash_of(c, e->id));
     list_append(&c->ages, &e->age);
@@ -213,7 +213,7 @@ static void take_in(struct list_cache *c, struct entry *e)
     (void)flight_value_ref(&e->value->v); /* the entry's */
     make_room(c, e->bytes, e->value->at);
     e->cuts = c->cuts;
-    add(c, e);
+    cache_add(c, e);
 }
 
 void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark,

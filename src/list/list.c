@@ -156,8 +156,8 @@ static str key_of(char kind, const unsigned char *id, uint32_t mark, char out[KE
 }
 
 /* detail: how it was had. DEGRADED: Redis did not take it, so what we have is all there is. */
-static void keep(struct lists *l, const unsigned char *id, uint32_t mark, struct list_value *v,
-                 enum flight_detail detail)
+static void list_keep(struct lists *l, const unsigned char *id, uint32_t mark, struct list_value *v,
+                      enum flight_detail detail)
 {
     if (v->alone)
         return;
@@ -194,7 +194,7 @@ static void refreshed(struct flight_waiter *w, err why, struct flight_value *val
     struct refresh *f = CONTAINER_OF(w, struct refresh, waiter);
     (void)note; /* counted as failed; the old one stands */
     if (why == ERR_OK)
-        keep(f->lists, f->id, f->mark, list_value_of(value), w->detail);
+        list_keep(f->lists, f->id, f->mark, list_value_of(value), w->detail);
     free(f);
 }
 
@@ -268,8 +268,8 @@ static void sought_in_vain(struct list_request *r)
         r->done(r, why, NULL, NULL);
 }
 
-static void flown(struct flight_waiter *w, err why, struct flight_value *value,
-                  const struct err_note *note)
+static void list_flown(struct flight_waiter *w, err why, struct flight_value *value,
+                       const struct err_note *note)
 {
     struct list_request *r = CONTAINER_OF(w, struct list_request, waiter);
     struct lists *l = r->lists;
@@ -283,7 +283,7 @@ static void flown(struct flight_waiter *w, err why, struct flight_value *value,
     if (v != NULL && r->seeks)
         list_cache_keep(l->cache, r->id, r->mark, v);
     else if (v != NULL)
-        keep(l, r->id, r->mark, v, w->detail);
+        list_keep(l, r->id, r->mark, v, w->detail);
     if (v != NULL && v->refresh)
         refresh(l, r);
     r->done(r, why, v, note);
@@ -295,7 +295,7 @@ err list_start(struct lists *l, struct list_request *r)
     char key[KEY_BYTES + FLIGHT_TOKEN_BYTES_MAX];
     r->lists = l;
     r->mark = list_cache_mark(l->cache, r->id);
-    r->waiter = (struct flight_waiter){ .deadline = r->deadline, .done = flown };
+    r->waiter = (struct flight_waiter){ .deadline = r->deadline, .done = list_flown };
     struct flight_maker m = list_maker(l, r);
     l->asked++;
     str name = key_of(r->seeks ? SEEKS : r->only_cached ? LOOKS : FLIES, r->id, r->mark, key);

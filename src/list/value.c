@@ -101,7 +101,7 @@ static err dump_all(const json_t *array, struct list_value *v, char *bytes, size
     return ERR_OK;
 }
 
-static err build(const json_t *array, struct list_value **out, struct err_note *note)
+static err value_build(const json_t *array, struct list_value **out, struct err_note *note)
 {
     unsigned count = (unsigned)json_array_size(array);
     size_t head = sizeof(struct list_value) + count * sizeof(struct list_item);
@@ -139,7 +139,7 @@ err list_value_parse(const struct list_bucket_opts *b, str json, struct list_val
         return why;
     why = check_items(b, array, note);
     if (why == ERR_OK)
-        why = build(array, out, note);
+        why = value_build(array, out, note);
     json_decref(array);
     return why;
 }

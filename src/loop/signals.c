@@ -34,7 +34,7 @@ static void on_signal(int number)
     errno = before;
 }
 
-static void handle(unsigned which, const struct sigaction *action, bool respect)
+static void signals_handle(unsigned which, const struct sigaction *action, bool respect)
 {
     for (size_t i = 0; i < COUNT_OF(signals); i++) {
         if ((which & signals[i].bit) == 0)
@@ -56,14 +56,14 @@ void signals_watch(unsigned which, enum signals_manner manner)
                                 .sa_flags =
                                     manner == SIGNALS_ONCE ? (int)SA_RESETHAND : SA_RESTART };
     INVARIANT(sigfillset(&action.sa_mask) == 0);
-    handle(which, &action, manner == SIGNALS_ONCE);
+    signals_handle(which, &action, manner == SIGNALS_ONCE);
 }
 
 void signals_ignore(unsigned which)
 {
     struct sigaction action = { .sa_handler = SIG_IGN };
     INVARIANT(sigemptyset(&action.sa_mask) == 0);
-    handle(which, &action, false);
+    signals_handle(which, &action, false);
 }
 
 unsigned signals_seen(void)

@@ -4,7 +4,7 @@
 
 #include "loop/sysclock.h"
 
-static int64_t add(int64_t a, int64_t b)
+static int64_t slew_add(int64_t a, int64_t b)
 {
     int64_t sum;
     if (__builtin_add_overflow(a, b, &sum))
@@ -31,7 +31,7 @@ int64_t slew_at(const struct slew *s, int64_t boot_ns)
         lean = lean_max;
     if (lean < -lean_max)
         lean = -lean_max;
-    return add(s->store_ns, add(elapsed, lean));
+    return slew_add(s->store_ns, slew_add(elapsed, lean));
 }
 
 struct slew slew_towards(const struct slew *s, int64_t boot_ns, int64_t target_ns)

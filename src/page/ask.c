@@ -9,7 +9,7 @@
 #include "page/remake.h"
 #include "page/trusted.h"
 
-static void add(struct page_ask *a, enum page_state state, uint64_t first, uint64_t last)
+static void ask_add(struct page_ask *a, enum page_state state, uint64_t first, uint64_t last)
 {
     a->marks[a->marks_count++] =
         (struct title_mark){ .state = state, .first = first, .last = last, .said_at = a->began };
@@ -50,20 +50,20 @@ static void collect_marks(struct page_ask *a)
     a->marks_count = 0;
     switch (a->why) {
     case RENDER_FINE:
-        add(a, PAGE_CURRENT, rev, rev);
+        ask_add(a, PAGE_CURRENT, rev, rev);
         if (is_believed(a) && origin_has_api(r->origin) && (!named || render_is_latest(&r->meta)) &&
             rev < PAGE_REV_MAX)
-            add(a, PAGE_DELETED, rev + 1, PAGE_REV_MAX);
+            ask_add(a, PAGE_DELETED, rev + 1, PAGE_REV_MAX);
         return;
     case RENDER_NO_PAGE:
-        add(a, PAGE_DELETED, 0, PAGE_REV_MAX);
+        ask_add(a, PAGE_DELETED, 0, PAGE_REV_MAX);
         return;
     case RENDER_NO_REVISION:
         if (named)
-            add(a, PAGE_DELETED, rev, rev);
+            ask_add(a, PAGE_DELETED, rev, rev);
         return;
     case RENDER_SUPPRESSED:
-        add(a, PAGE_SUPPRESSED, rev, rev);
+        ask_add(a, PAGE_SUPPRESSED, rev, rev);
         return;
     case RENDER_OTHER_TITLE:
     case RENDER_DENIED:
@@ -78,7 +78,7 @@ static void collect_marks(struct page_ask *a)
     }
 }
 
-static void tell(const struct page_ask *a)
+static void ask_tell(const struct page_ask *a)
 {
     for (unsigned i = 0; i < a->marks_count; i++)
         page_mark_tell(a->service, a->target->domain, a->target->title, &a->marks[i]);
@@ -93,7 +93,7 @@ static struct trust_cell *cell_hold(const struct page_ask *a, uint64_t rev)
 }
 
 /* What the store has heard is trusted. */
-static void trust(const struct page_ask *a)
+static void ask_trust(const struct page_ask *a)
 {
     uint64_t rev = a->request.rev;
     if (a->has_word && (a->hear.is != WORD_OLD || a->hear.echoes))
@@ -133,7 +133,7 @@ static bool ask_lags(const struct page_ask *a)
 static void ask_over(struct page_ask *a)
 {
     if (a->why == RENDER_FINE && (a->hear.changed || a->hear.call.why != ERR_OK))
-        tell(a);
+        ask_tell(a);
     bool lags = ask_lags(a);
     if (lags) {
         a->why = RENDER_BUSY;
@@ -145,7 +145,7 @@ static void ask_over(struct page_ask *a)
     a->done(a);
 }
 
-static void checked(struct page_check *c)
+static void ask_checked(struct page_check *c)
 {
     ask_over(CONTAINER_OF(c, struct page_ask, check));
 }
@@ -162,7 +162,7 @@ static void ask_again(struct page_ask *a)
                                     .since = a->began,
                                     .deadline = soon.ns < a->deadline.ns ? soon : a->deadline,
                                     .home = loop_pool(s->loop),
-                                    .done = checked };
+                                    .done = ask_checked };
     page_check_start(&a->check);
 }
 
@@ -172,7 +172,7 @@ static bool makes_latest(const struct page_ask *a)
     return a->want == WANT_RENDER && !a->target->has_rev;
 }
 
-static void heard(struct store_call *c)
+static void ask_heard(struct store_call *c)
 {
     struct page_ask *a = CONTAINER_OF(c, struct page_ask, hear.call);
     bool doubtful = ask_lags(a) || (a->has_word && (a->hear.is == WORD_LAGS || a->hear.above != 0));
@@ -187,7 +187,7 @@ static void heard(struct store_call *c)
     if (c->why == ERR_OK && a->has_word && a->hear.is == WORD_NEWS)
         page_word_tell(a->service, a->target->domain, a->target->title, &a->word);
     if (c->why == ERR_OK && a->service->trust != NULL && (a->has_word || a->marks_count > 0))
-        trust(a);
+        ask_trust(a);
     if (c->why == ERR_OK && a->has_word && a->hear.is == WORD_NEWS && !makes_latest(a))
         page_remake_heard(a->service, a->target->domain, a->target->title);
     ask_over(a);
@@ -198,7 +198,7 @@ static void hear(struct page_ask *a)
 {
     a->hear = (struct page_hear){ .call = { .deadline = page_write_deadline(a->service),
                                             .home = loop_pool(a->service->loop),
-                                            .done = heard },
+                                            .done = ask_heard },
                                   .domain = a->target->domain->number,
                                   .title = a->target->title,
                                   .word = a->has_word ? &a->word : NULL,
@@ -226,13 +226,14 @@ static void ask_heed(struct page_ask *a, enum render_why why)
     collect_marks(a);
     if (why == RENDER_FINE || a->behind)
         return;
-    tell(a);
+    ask_tell(a);
     if (!is_believed(a) && (a->has_word || a->marks_count > 0))
-        trust(a); /* before the store hears it: what is being made looks here, once it is stored */
+        ask_trust(
+            a); /* before the store hears it: what is being made looks here, once it is stored */
 }
 
 /* There is no text. A page may be for some alone; that the wiki is, the checks are told. Loop. */
-static void asked(struct render_request *r, enum render_why why)
+static void ask_asked(struct render_request *r, enum render_why why)
 {
     struct page_ask *a = r->ctx;
     ask_heed(a, why);
@@ -272,7 +273,7 @@ void page_ask_start(struct page_ask *a)
                                           .deadline = a->deadline,
                                           .pass = a->pass,
                                           .arena = a->arena,
-                                          .done = asked,
+                                          .done = ask_asked,
                                           .parsed = parsed,
                                           .ctx = a };
     render_start(&a->request);

@@ -314,7 +314,7 @@ static bool some_rest(const struct check_domain *d)
     return some;
 }
 
-static void earlier(mono *next, mono at)
+static void check_earlier(mono *next, mono at)
 {
     if (at.ns < next->ns)
         *next = at;
@@ -323,13 +323,14 @@ static void earlier(mono *next, mono at)
 static void timer_set(struct check_domain *d)
 {
     mono now = now_of(d), next = { .ns = INT64_MAX };
-    earlier(&next, check_waits_until(&d->waits));
+    check_earlier(&next, check_waits_until(&d->waits));
     if (some_rest(d)) /* by the clock of what is stored, which tests move */
-        earlier(&next, mono_add_ms(now, CHECK_RESTS_LOOK_MS));
+        check_earlier(&next, mono_add_ms(now, CHECK_RESTS_LOOK_MS));
     if (d->calls[1] == NULL && some(d, RANK_LOOKED))
-        earlier(&next, d->paused_until);
+        check_earlier(&next, d->paused_until);
     else if (d->calls[1] == NULL && some(d, RANK_LATER))
-        earlier(&next, d->gathered_at.ns > d->paused_until.ns ? d->gathered_at : d->paused_until);
+        check_earlier(&next,
+                      d->gathered_at.ns > d->paused_until.ns ? d->gathered_at : d->paused_until);
     if (next.ns == INT64_MAX)
         loop_timer_stop(d->timer);
     else

@@ -123,7 +123,7 @@ static bool fill_word(struct check_call *call)
 }
 
 /* Fills in what is heard. False: nothing is, and a->became says why. */
-static bool fill(struct check_call *call)
+static bool check_call_fill(struct check_call *call)
 {
     struct check_asked *a = current(call);
     enum page_state state = PAGE_CURRENT;
@@ -143,7 +143,7 @@ static bool fill(struct check_call *call)
 /* ---- heard ---- */
 
 /* False: the word came before what it must reach became known. */
-static bool trust(const struct check_call *call, const struct check_asked *a)
+static bool check_call_trust(const struct check_call *call, const struct check_asked *a)
 {
     if (trust_key_of(a->cell).rev == 0)
         return trust_hear_word(a->cell, &a->word, a->believe && !call->behind);
@@ -156,7 +156,7 @@ static bool trust(const struct check_call *call, const struct check_asked *a)
 
 /* Others may have stored what we have not, so a no is told always; what is shown, when that was
  * news to us. */
-static void tell(const struct check_call *call)
+static void check_call_tell(const struct check_call *call)
 {
     const struct page_hear *h = &call->hear;
     if (h->word != NULL && h->is == WORD_NEWS)
@@ -197,8 +197,8 @@ static void end_current(struct check_call *call)
     } else if (of_word && call->hear.is == WORD_OLD && !call->hear.echoes) {
         a->became = CHECK_OVERTAKEN;
     } else {
-        tell(call);
-        a->became = trust(call, a) ? CHECK_HEARD : CHECK_UNREACHED;
+        check_call_tell(call);
+        a->became = check_call_trust(call, a) ? CHECK_HEARD : CHECK_UNREACHED;
         a->says = of_word ? title_word_hash(&a->word) : 0;
         if (of_word && (a->became == CHECK_HEARD || call->hear.is == WORD_NEWS))
             page_remake_heard(call->service, call->domain, call->hear.title);
@@ -206,7 +206,7 @@ static void end_current(struct check_call *call)
     }
 }
 
-static void heard(struct store_call *c)
+static void check_call_heard(struct store_call *c)
 {
     struct check_call *call = CONTAINER_OF(c, struct check_call, hear.call);
     end_current(call);
@@ -219,15 +219,15 @@ static void hear_next(struct check_call *call)
     for (; call->next < call->count; call->next++) {
         call->hear = (struct page_hear){ .call = { .deadline = page_write_deadline(call->service),
                                                    .home = loop_pool(call->service->loop),
-                                                   .done = heard },
+                                                   .done = check_call_heard },
                                          .domain = call->domain->number,
                                          .title = trust_key_of(current(call)->cell).title,
                                          .behind = call->behind };
-        if (!fill(call))
+        if (!check_call_fill(call))
             continue;
         if (denies(call) && !call->behind) /* before the store hears it: what is being made looks
                              here, once it is stored */
-            (void)trust(call, current(call));
+            (void)check_call_trust(call, current(call));
         if (page_store_hear(call->service->store, &call->hear) == STORE_LATER)
             return;
         end_current(call);
@@ -256,7 +256,7 @@ static bool ask_plainly(struct check_call *call)
     return true;
 }
 
-static void answered(struct words_request *r, enum render_why why)
+static void check_call_answered(struct words_request *r, enum render_why why)
 {
     struct check_call *call = CONTAINER_OF(r, struct check_call, request);
     if (ask_plainly(call))
@@ -322,7 +322,7 @@ void check_call_start(struct check_call *call)
         (struct words_request){ .origin = call->domain->origin,
                                 .deadline = mono_add_ms(clock_mono(clock), CHECK_CALL_MS),
                                 .arena = &call->arena,
-                                .done = answered };
+                                .done = check_call_answered };
     if (call->of_revisions)
         fill_revisions(call);
     else

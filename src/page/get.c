@@ -136,7 +136,7 @@ static bool outcome_has_body(enum page_outcome o)
 }
 
 /* Which outcome the request asks for, once render and content are known. Pure but for g. */
-static void decide(struct page_get *g)
+static void get_decide(struct page_get *g)
 {
     const struct page_content *content = g->read.contents[0];
     struct page_condition condition = g->condition;
@@ -212,7 +212,7 @@ static bool looks_for_data(const struct page_get *g)
 
 /* Which bytes are wanted, once the render is known. A stored redirect or specification stands in
  * the headers, and decides over GOT_SAME too. */
-static unsigned choose(struct page_read *r)
+static unsigned get_choose(struct page_read *r)
 {
     struct page_get *g = CONTAINER_OF(r, struct page_get, read);
     if (r->contents[0] == NULL)
@@ -222,7 +222,7 @@ static unsigned choose(struct page_read *r)
         !page_condition_spares(&g->condition, r->render.name))
         return 0;
     g->found = FOUND_READY;
-    decide(g);
+    get_decide(g);
     if (get_check_look(g))
         return 0;
     bool wanted = g->outcome == GOT_CONTENT || g->outcome == GOT_PART ||
@@ -252,7 +252,7 @@ static enum page_found found_of(struct page_get *g)
 }
 
 /* Scripts of another site cannot follow a redirect: they get the page it leads to. */
-static bool follow(struct page_get *g)
+static bool get_follow(struct page_get *g)
 {
     str key, target = str_take(g->location, str_find(g->location, '#'));
     if (g->outcome != GOT_REDIRECT || g->hops == PAGE_HOPS_MAX || (g->flags & GET_SCRIPT) == 0 ||
@@ -292,7 +292,7 @@ bool get_turn_back(struct page_get *g)
 
 enum page_get_state get_answer(struct page_get *g)
 {
-    return follow(g) ? STEP_LOOK : STEP_END;
+    return get_follow(g) ? STEP_LOOK : STEP_END;
 }
 
 /* Does a read of it have to make its life longer first, or pin it? */
@@ -393,7 +393,7 @@ static enum page_get_state look_enter(struct page_get *g)
     r->wanted[0] = g->target.content;
     if (looks_for_data(g))
         r->wanted[r->wanted_count++] = STR("data-parsoid");
-    r->choose = choose;
+    r->choose = get_choose;
     if (page_store_read(s->store, r) == STORE_DONE)
         return look_judge(g);
     (void)g->wait(g, WAIT_READ); /* which is never refused */

@@ -290,7 +290,7 @@ enum page_get_state get_check_judge(struct page_get *g)
 
 /* ---- CHECK ---- */
 
-static void checked(struct page_check *c)
+static void get_check_checked(struct page_check *c)
 {
     struct page_get *g = CONTAINER_OF(c, struct page_get, check);
     g->checking = false;
@@ -320,7 +320,7 @@ enum page_get_state get_check_enter(struct page_get *g)
                                     .since = store_time_max(since, trust_doubted_at(g->cell)),
                                     .deadline = soon.ns < g->deadline.ns ? soon : g->deadline,
                                     .home = g->home,
-                                    .done = checked };
+                                    .done = get_check_checked };
     g->checking = true;
     page_check_start(&g->check);
     return STEP_WAITS;

@@ -18,8 +18,8 @@ bool get_may_hop(const struct page_get *g)
            page_contents_travel(g->target.domain);
 }
 
-static enum page_get_state gone(struct page_get *g, const struct page_trace *trace,
-                                const struct err_note *note)
+static enum page_get_state get_hop_gone(struct page_get *g, const struct page_trace *trace,
+                                        const struct err_note *note)
 {
     g->trace = *trace;
     return get_end_why(g, GOT_GONE, ERR_GONE, note);
@@ -32,7 +32,7 @@ static enum page_get_state hop_judge(struct page_get *g)
     if (h->why == ERR_OK || h->why == ERR_NOT_FOUND)
         return STEP_LOOK;
     if (h->why == ERR_GONE)
-        return gone(g, &h->trace, NULL);
+        return get_hop_gone(g, &h->trace, NULL);
     return get_end_why(g, GOT_FAILED, h->why, &h->note);
 }
 
@@ -41,7 +41,7 @@ static enum page_get_state put_judge(struct page_get *g)
     const struct page_put *p = &g->hop->put;
     if (p->call.why == ERR_OK)
         return STEP_LOOK;
-    return p->call.why == ERR_GONE ? gone(g, &p->trace, &p->note)
+    return p->call.why == ERR_GONE ? get_hop_gone(g, &p->trace, &p->note)
                                    : get_end_why(g, GOT_FAILED, p->call.why, &p->note);
 }
 
@@ -58,7 +58,7 @@ static void home_run(struct task *t)
 }
 
 /* Pool. */
-static void hopped(struct page_hop *h)
+static void get_hop_hopped(struct page_hop *h)
 {
     struct get_hop *own = CONTAINER_OF(h, struct get_hop, hop);
     struct page_get *g = own->get;
@@ -91,7 +91,7 @@ enum page_get_state get_hop_enter(struct page_get *g)
                                                     .name = g->target.name },
                                          .arena = g->arena,
                                          .deadline = g->deadline,
-                                         .done = hopped } };
+                                         .done = get_hop_hopped } };
     page_hop_start(&g->hop->hop);
     return STEP_WAITS;
 }
@@ -104,7 +104,7 @@ static void noted_run(struct task *t)
     get_go(g, get_answer(g));
 }
 
-static void noted(void *ctx, err why)
+static void get_hop_noted(void *ctx, err why)
 {
     struct page_get *g = ctx;
     (void)why; /* who does not find it says so */
@@ -118,7 +118,7 @@ bool get_note(struct page_get *g)
                                                               .bucket = g->target.settings->opts,
                                                               .title = g->target.title,
                                                               .name = g->read.render.name,
-                                                              .done = noted,
+                                                              .done = get_hop_noted,
                                                               .ctx = g });
 }
 

@@ -163,8 +163,8 @@ static void made_run(struct task *t)
 }
 
 /* Loop. */
-static void landed(struct flight_waiter *w, err why, struct flight_value *v,
-                   const struct err_note *note)
+static void get_miss_landed(struct flight_waiter *w, err why, struct flight_value *v,
+                            const struct err_note *note)
 {
     struct page_get *g = CONTAINER_OF(w, struct page_get, flight);
     g->waiting = false;
@@ -198,7 +198,7 @@ enum page_get_state get_make_enter(struct page_get *g)
     if (hurried && g->target.has_rev && told_denied(g, &to))
         return to; /* of the latest a newer word is asked for behind the answer */
     made_forget(g);
-    g->flight = (struct flight_waiter){ .deadline = g->deadline, .done = landed };
+    g->flight = (struct flight_waiter){ .deadline = g->deadline, .done = get_miss_landed };
     g->waiting = true;
     err why = page_make(g->service, &wish, &g->flight);
     if (why == ERR_OK)
@@ -223,7 +223,7 @@ bool page_get_leave(struct page_get *g)
 
 /* ---- SETTLE ---- */
 
-static enum page_get_state settled(struct page_get *g)
+static enum page_get_state get_miss_settled(struct page_get *g)
 {
     const struct page_title_wait *w = &g->by.title;
     bool same = str_eq(g->read.which.title, g->target.title);
@@ -248,7 +248,7 @@ static enum page_get_state settled(struct page_get *g)
 static void title_done(struct page_title_wait *w)
 {
     struct page_get *g = CONTAINER_OF(w, struct page_get, by.title);
-    get_go(g, settled(g));
+    get_go(g, get_miss_settled(g));
 }
 
 static struct page_title_wait title_wait_of(struct page_get *g)
@@ -264,7 +264,7 @@ enum page_get_state get_settle_enter(struct page_get *g)
 {
     g->by.title = title_wait_of(g);
     if (page_title_settle(&g->by.title))
-        return settled(g);
+        return get_miss_settled(g);
     page_title_wait(&g->by.title);
     return STEP_WAITS;
 }

@@ -185,7 +185,7 @@ bool headers_value_is_sane(str value)
     return true;
 }
 
-static str lower(struct arena *a, str name)
+static str headers_lower(struct arena *a, str name)
 {
     char *at = arena_alloc(a, name.n);
     if (at == NULL)
@@ -224,8 +224,8 @@ err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count
     size_t used = 0;
     unsigned kept = 0;
     for (unsigned i = 0; i < count; i++) {
-        str name = lower(a, kept_name(fields, count, i, rule)), value = str_trim(fields[i].value),
-            before;
+        str name = headers_lower(a, kept_name(fields, count, i, rule)),
+            value = str_trim(fields[i].value), before;
         if (name.n == 0 || headers_find((str){ .p = out, .n = used }, name, &before))
             continue;
         size_t need = name.n + value.n + 3;

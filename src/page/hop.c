@@ -109,7 +109,7 @@ static err hop_read(struct page_hop *h)
     return same ? ERR_OK : ERR_NOT_FOUND;
 }
 
-static void answered(struct peer_ask *a)
+static void hop_answered(struct peer_ask *a)
 {
     struct page_hop *h = CONTAINER_OF(a, struct page_hop, ask);
     h->why = hop_read(h);
@@ -152,7 +152,7 @@ void page_hop_start(struct page_hop *h)
                                 .deadline = h->deadline,
                                 .reply_bytes_max = (size_t)PAGE_BYTES_MAX + HOP_HEADS_BYTES_MAX,
                                 .arena = h->arena,
-                                .done = answered };
+                                .done = hop_answered };
     if (h->ask.question.p != NULL) {
         peer_ask_start(&h->ask);
         return;

@@ -97,7 +97,7 @@ static err give_failed(const struct page_get *get)
     return failed ? ERR_UNAVAILABLE : ERR_NOT_FOUND;
 }
 
-static void looked(struct page_get *get)
+static void hop_give_looked(struct page_get *get)
 {
     struct page_give *g = CONTAINER_OF(get, struct page_give, get);
     bool deleted = get->outcome == GOT_GONE && get->trace.state == PAGE_DELETED;
@@ -144,7 +144,7 @@ static void give_run(struct task *t)
                                 .was = WAS_SETTLED,
                                 .condition = { .none_match = { .kind = MATCH_ANY } },
                                 .wait = waits,
-                                .done = looked };
+                                .done = hop_give_looked };
     g->get.read.which = page_target_which(&g->get.target);
     page_get_start(&g->get);
 }

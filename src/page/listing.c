@@ -47,7 +47,7 @@ static enum store_start look_over(struct page_listing *l)
     return store_call_done(&l->call, why == ERR_OK ? ERR_NOT_FOUND : why);
 }
 
-static void looked(struct store_call *c)
+static void listing_looked(struct store_call *c)
 {
     struct page_listing *l = CONTAINER_OF(c, struct page_listing, read.call);
     store_call_then(look_over(l), &l->call);
@@ -66,7 +66,7 @@ static enum store_start list_over(struct page_listing *l)
     json_list_fini(&l->text);
     if (why != ERR_OK)
         return store_call_done(&l->call, why);
-    l->read = (struct page_read){ .call = { .home = l->call.home, .done = looked },
+    l->read = (struct page_read){ .call = { .home = l->call.home, .done = listing_looked },
                                   .bucket = l->target->settings->bucket,
                                   .which = page_target_which(l->target),
                                   .arena = l->arena };

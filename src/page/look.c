@@ -69,7 +69,7 @@ static void looks_unlock(struct page_looks *l)
     INVARIANT(failed == 0);
 }
 
-static void count(_Atomic uint64_t *n)
+static void look_count(_Atomic uint64_t *n)
 {
     atomic_fetch_add_explicit(n, 1, memory_order_relaxed);
 }
@@ -161,12 +161,12 @@ static void look_ask(struct page_looks *l, struct look *k)
     const struct trust_key key = { .domain = k->domain->number, .title = title_of(k) };
     struct trust_cell *c = page_trust_hold(s->trust, &key);
     if (page_checks_look(s->checks, k->domain, c)) {
-        count(&l->looked);
+        look_count(&l->looked);
         trust_bind(c, &k->bound);
         if (!k->doubted)
             trust_doubt(c, clock_store(s->clock));
     } else {
-        count(&l->dropped);
+        look_count(&l->dropped);
     }
     trust_release(&c);
 }
@@ -215,7 +215,7 @@ static void look_told(struct page_looks *l)
         l->batch[l->batch_count++] = k;
         return;
     }
-    count(&l->unknown);
+    look_count(&l->unknown);
     free(k);
 }
 
@@ -282,7 +282,7 @@ static void timer_fired(void *ctx)
     for (struct look *k = rested_take(l, now); k != NULL; k = rested_take(l, now)) {
         const struct trust_key key = { .domain = k->domain->number, .title = title_of(k) };
         k->doubted = page_trust_doubt(l->service->trust, &key, now, &none);
-        count(&l->rechecked);
+        look_count(&l->rechecked);
     }
     bool wanted = batch_wanted(l), rest = !list_empty(&l->resting);
     looks_unlock(l);
@@ -342,7 +342,7 @@ bool page_look_told(const struct page_service *s, const struct page_domain *d, s
     bool wanted = batch_wanted(l);
     looks_unlock(l);
     if (k == NULL)
-        count(&l->dropped);
+        look_count(&l->dropped);
     if (wanted)
         batch_begin(l);
     return k != NULL;

@@ -358,7 +358,7 @@ void make_put(struct make *m)
 /* ---- asking ---- */
 
 /* Pool. */
-static void asked(struct page_ask *a)
+static void make_asked(struct page_ask *a)
 {
     struct make *m = CONTAINER_OF(a, struct make, ask);
     if (a->why == RENDER_FINE) {
@@ -388,13 +388,13 @@ static void ask_start(struct make *m)
                                 .deadline = flight_deadline(m->flight),
                                 .pass = flight_pass(m->flight),
                                 .arena = &m->arena,
-                                .done = asked };
+                                .done = make_asked };
     page_ask_start(&m->ask);
 }
 
 /* ---- looking again ---- */
 
-static void looked(struct store_call *c)
+static void make_looked(struct store_call *c)
 {
     struct make *m = CONTAINER_OF(c, struct make, read.call);
     store_time settles_at, now = clock_store(m->service->clock);
@@ -417,11 +417,12 @@ static void looked(struct store_call *c)
 static void look_run(struct task *t)
 {
     struct make *m = CONTAINER_OF(t, struct make, task);
-    m->read = (struct page_read){ .call = { .home = loop_home(m->service->loop), .done = looked },
-                                  .bucket = m->target.settings->bucket,
-                                  .which = page_target_which(&m->target),
-                                  .arena = &m->arena,
-                                  .heeds = page_is_asked(m->service, m->target.domain) };
+    m->read =
+        (struct page_read){ .call = { .home = loop_home(m->service->loop), .done = make_looked },
+                            .bucket = m->target.settings->bucket,
+                            .which = page_target_which(&m->target),
+                            .arena = &m->arena,
+                            .heeds = page_is_asked(m->service, m->target.domain) };
     store_call_post(page_store_read(m->service->store, &m->read), &m->read.call);
 }
 

@@ -253,7 +253,7 @@ static void look_run(struct task *t)
 }
 
 /* The item is JUDGED or LOOKED. */
-static void look(struct remake *m)
+static void remake_look(struct remake *m)
 {
     if (m->turn == NULL)
         m->turn = malloc(sizeof *m->turn);
@@ -272,7 +272,7 @@ static void remake_over(struct remake *m)
     }
     if (m->state != REMAKE_JUDGED)
         remake_move(m, REMAKE_JUDGED);
-    look(m);
+    remake_look(m);
 }
 
 /* ---- turns; under the lock ---- */
@@ -319,7 +319,7 @@ static void remake_begin(struct remake *m, mono now)
     if (l->domain->rerender == RERENDER_PACED)
         l->paced_until.ns = now.ns + NS_PER_S / l->limits.rate;
     remake_move(m, REMAKE_LOOKED);
-    look(m);
+    remake_look(m);
 }
 
 static void timer_set(struct page_remakes *r, mono now)
@@ -409,7 +409,7 @@ static void made(struct flight_waiter *w, err why, struct flight_value *value,
 }
 
 /* Without the lock: a flight may end inside, and what it made is looked at. */
-static void make(struct remake *m, const struct page_anew *anew)
+static void remake_make(struct remake *m, const struct page_anew *anew)
 {
     struct page_remakes *r = m->all;
     const struct page_service *s = r->service;
@@ -475,7 +475,7 @@ static void looked_at(struct store_call *c)
     turn(r);
     remakes_unlock(r);
     if (makes)
-        make(m, &anew);
+        remake_make(m, &anew);
 }
 
 /* ---- from outside ---- */
@@ -490,7 +490,7 @@ void page_remake(struct page_remakes *r, const struct page_target *t)
     else if (!r->stopped && full) /* those that are JUDGED set the timer, when they are */
         line_enter(remake_new(r, t), STORE_TIME_ZERO);
     else if (!r->stopped)
-        look(remake_new(r, t));
+        remake_look(remake_new(r, t));
     remakes_unlock(r);
 }
 

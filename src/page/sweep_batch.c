@@ -60,7 +60,7 @@ struct batch {
     void (*then)(struct sweep *w);
 };
 
-static void look(struct sweep *w);
+static void sweep_batch_look(struct sweep *w);
 static void history(struct sweep *w);
 
 static struct loop *loop_of(const struct sweep *w)
@@ -124,7 +124,7 @@ static void on_pool(struct sweep *w, void (*run)(struct task *t))
 
 /* ---- NOTE ---- */
 
-static void noted(struct store_call *c)
+static void sweep_batch_noted(struct store_call *c)
 {
     struct sweep *w = CONTAINER_OF(c, struct batch, note.call)->sweep;
     if (!batch_over(w, c->why))
@@ -138,7 +138,7 @@ static void note(struct sweep *w)
     b->note =
         (struct page_note_put){ .call = { .deadline = page_write_deadline(w->service),
                                           .home = loop_home(loop_of(w)),
-                                          .done = noted },
+                                          .done = sweep_batch_noted },
                                 .domain = w->domain->number,
                                 .note = PAGE_NOTE_SWEEP,
                                 .bytes = { .p = b->bytes, .n = lap_encode(&w->lap, b->bytes) } };
@@ -217,7 +217,7 @@ static struct asked_sum asked_sum(const struct batch *b)
     return sum;
 }
 
-static void checked(struct page_check *c)
+static void sweep_batch_checked(struct page_check *c)
 {
     struct sweep *w = CONTAINER_OF(c, struct batch_check, check)->of->sweep;
     if (--w->batch->left > 0)
@@ -226,8 +226,8 @@ static void checked(struct page_check *c)
     w->batch->then(w);
 }
 
-static void ask(struct sweep *w, struct trust_cell *const *cells, unsigned count,
-                void (*then)(struct sweep *w))
+static void sweep_batch_ask(struct sweep *w, struct trust_cell *const *cells, unsigned count,
+                            void (*then)(struct sweep *w))
 {
     const struct page_service *s = w->service;
     struct batch *b = w->batch;
@@ -241,7 +241,7 @@ static void ask(struct sweep *w, struct trust_cell *const *cells, unsigned count
                                                         .deadline = { .ns = INT64_MAX },
                                                         .behind = true,
                                                         .home = loop_home(s->loop),
-                                                        .done = checked },
+                                                        .done = sweep_batch_checked },
                                              .of = b };
         page_check_start(&b->checks[i].check);
     }
@@ -279,7 +279,7 @@ static bool ask_over(struct sweep *w, struct asked_sum *sum)
 
 /* ---- FORGET, and the end ---- */
 
-static void advance(struct sweep *w)
+static void sweep_batch_advance(struct sweep *w)
 {
     struct batch *b = w->batch;
     lap_advance(&w->lap, &b->last, b->titles_count, !b->more);
@@ -296,7 +296,7 @@ static void forgotten(struct store_call *c)
         return;
     const struct sweep_counts more = { .forgotten = b->forget.forgotten };
     sweep_count(w, &more);
-    advance(w);
+    sweep_batch_advance(w);
 }
 
 static void forget(struct sweep *w)
@@ -304,7 +304,7 @@ static void forget(struct sweep *w)
     const struct page_service *s = w->service;
     struct batch *b = w->batch;
     if (b->gone_count == 0) {
-        advance(w);
+        sweep_batch_advance(w);
         return;
     }
     for (unsigned i = 0; i < b->gone_count; i++)
@@ -383,7 +383,7 @@ static void history(struct sweep *w)
         b->at++;
     bool done = b->at == b->titles_count;
     if (b->revs_count == WORDS_MAX || (done && b->revs_count > 0))
-        ask(w, b->revisions, b->revs_count, revisions_asked);
+        sweep_batch_ask(w, b->revisions, b->revs_count, revisions_asked);
     else if (done)
         forget(w);
     else
@@ -445,10 +445,10 @@ static void titles_asked(struct sweep *w)
         w->lap.said = sum.said_s;
     w->batch->asked = true;
     said_keep(w->batch);
-    look(w);
+    sweep_batch_look(w);
 }
 
-static void looked(struct store_call *c)
+static void sweep_batch_looked(struct store_call *c)
 {
     struct sweep *w = CONTAINER_OF(c, struct batch, walk.call)->sweep;
     struct batch *b = w->batch;
@@ -459,7 +459,7 @@ static void looked(struct store_call *c)
     if (b->asked)
         history(w);
     else if (b->titles_count > 0)
-        ask(w, b->titles, b->titles_count, titles_asked);
+        sweep_batch_ask(w, b->titles, b->titles_count, titles_asked);
     else
         forget(w);
 }
@@ -469,14 +469,14 @@ static void looked(struct store_call *c)
 static void look_run(struct task *t)
 {
     struct batch *b = CONTAINER_OF(t, struct batch, task);
-    walk(b, look_title, PAGE_FORGET_MAX, looked);
+    walk(b, look_title, PAGE_FORGET_MAX, sweep_batch_looked);
     b->walk.after = sweep_text_str(&b->sweep->lap.at);
     if (b->asked)
         b->walk.until = sweep_text_str(&b->last);
     store_call_post(page_store_walk(b->sweep->service->store, &b->walk), &b->walk.call);
 }
 
-static void look(struct sweep *w)
+static void sweep_batch_look(struct sweep *w)
 {
     on_pool(w, look_run);
 }
@@ -486,7 +486,7 @@ void sweep_go(struct sweep *w)
     bool is_new = w->wanted || w->lap.over || w->lap.began.ns == STORE_TIME_ZERO.ns;
     batch_begin(w);
     if (!is_new) {
-        look(w);
+        sweep_batch_look(w);
         return;
     }
     w->batch->last.n = 0;

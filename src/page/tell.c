@@ -20,8 +20,8 @@ static void forget_flight(const struct page_service *s, const struct page_target
 }
 
 /* t: all but who tells it, and of what. What is of all buckets is told as of the first. */
-static void tell(const struct page_service *s, const struct page_domain *domain, str title,
-                 struct told t)
+static void tell_tell(const struct page_service *s, const struct page_domain *domain, str title,
+                      struct told t)
 {
     struct buf text;
     t.node = str_of(flight_shared_node(s->shared));
@@ -42,10 +42,10 @@ void page_purge_tell(const struct page_service *s, const struct page_target *t)
     if (s->shared == NULL)
         return;
     uint64_t rev = t->has_rev ? t->name.rev : 0;
-    tell(s, t->domain, t->title,
-         (struct told){ .kind = TOLD_PURGE,
-                        .bucket = str_of(t->settings->opts->name),
-                        .purge = { .rev = rev, .has_tid = t->has_tid, .tid = t->name.tid } });
+    tell_tell(s, t->domain, t->title,
+              (struct told){ .kind = TOLD_PURGE,
+                             .bucket = str_of(t->settings->opts->name),
+                             .purge = { .rev = rev, .has_tid = t->has_tid, .tid = t->name.tid } });
     forget_flight(s, t, 0);
     if (rev != 0)
         forget_flight(s, t, rev);
@@ -68,55 +68,55 @@ void page_mark_tell(const struct page_service *s, const struct page_domain *doma
                     const struct title_mark *mark)
 {
     if (s->shared != NULL)
-        tell(s, domain, title,
-             (struct told){ .kind = TOLD_MARK,
-                            .mark = { .state = told_state_of(mark->state),
-                                      .first = mark->first,
-                                      .last = mark->last,
-                                      .said_at = mark->said_at } });
+        tell_tell(s, domain, title,
+                  (struct told){ .kind = TOLD_MARK,
+                                 .mark = { .state = told_state_of(mark->state),
+                                           .first = mark->first,
+                                           .last = mark->last,
+                                           .said_at = mark->said_at } });
 }
 
 void page_word_tell(const struct page_service *s, const struct page_domain *domain, str title,
                     const struct title_word *word)
 {
     if (s->shared != NULL)
-        tell(s, domain, title,
-             (struct told){ .kind = word->newest.id != 0 ? TOLD_WORD : TOLD_LOOK,
-                            .look = { .has_word = true,
-                                      .word = title_word_hash(word),
-                                      .rev = word->rev,
-                                      .touched = word->touched,
-                                      .newest = word->newest } });
+        tell_tell(s, domain, title,
+                  (struct told){ .kind = word->newest.id != 0 ? TOLD_WORD : TOLD_LOOK,
+                                 .look = { .has_word = true,
+                                           .word = title_word_hash(word),
+                                           .rev = word->rev,
+                                           .touched = word->touched,
+                                           .newest = word->newest } });
 }
 
 void page_look_tell(const struct page_service *s, const struct page_domain *domain, str title,
                     const struct title_bound *bound)
 {
     if (s->shared != NULL)
-        tell(s, domain, title,
-             (struct told){ .kind = TOLD_LOOK,
-                            .look = { .rev = bound->rev, .touched = bound->touched } });
+        tell_tell(s, domain, title,
+                  (struct told){ .kind = TOLD_LOOK,
+                                 .look = { .rev = bound->rev, .touched = bound->touched } });
 }
 
 void page_made_tell(const struct page_service *s, const struct page_target *t,
                     struct page_name name)
 {
     if (s->shared != NULL && page_contents_travel(t->domain))
-        tell(s, t->domain, t->title,
-             (struct told){ .kind = TOLD_MADE,
-                            .bucket = str_of(t->settings->opts->name),
-                            .made = { .asked = t->has_rev ? name.rev : 0,
-                                      .rev = name.rev,
-                                      .tid = name.tid } });
+        tell_tell(s, t->domain, t->title,
+                  (struct told){ .kind = TOLD_MADE,
+                                 .bucket = str_of(t->settings->opts->name),
+                                 .made = { .asked = t->has_rev ? name.rev : 0,
+                                           .rev = name.rev,
+                                           .tid = name.tid } });
 }
 
 void page_newest_tell(const struct page_service *s, const struct page_domain *domain,
                       const struct wiki_newest *newest)
 {
     if (s->shared != NULL)
-        tell(s, domain, STR(TOLD_NO_TITLE),
-             (struct told){ .kind = TOLD_NEWEST,
-                            .newest = { .at_s = newest->at_s, .id = newest->id } });
+        tell_tell(s, domain, STR(TOLD_NO_TITLE),
+                  (struct told){ .kind = TOLD_NEWEST,
+                                 .newest = { .at_s = newest->at_s, .id = newest->id } });
 }
 
 /* ---- being told ---- */
@@ -154,7 +154,7 @@ static void purged(struct store_call *c)
     followed(f, "purge.not_followed", f->purge.title, c->why);
 }
 
-static void heard(struct store_call *c)
+static void tell_heard(struct store_call *c)
 {
     struct following *f = CONTAINER_OF(c, struct following, hear.call);
     followed(f, "mark.not_followed", f->hear.title, c->why);
@@ -244,7 +244,7 @@ static void follow_mark(const struct page_service *s, const struct told *t,
                                    .last = t->mark.last,
                                    .said_at = store_time_min(t->mark.said_at, now) };
     f->hear = (struct page_hear){
-        .call = { .deadline = page_write_deadline(s), .home = home_here(), .done = heard },
+        .call = { .deadline = page_write_deadline(s), .home = home_here(), .done = tell_heard },
         .domain = domain->number,
         .title = { .p = f->title, .n = t->title.n },
         .marks = &f->mark,
@@ -258,8 +258,8 @@ static void follow_mark(const struct page_service *s, const struct told *t,
 
 enum { MADE_ARENA_BYTES_MAX = 1 << 20 }; /* of a look for a name */
 
-static void taken(struct flight_waiter *w, err why, struct flight_value *v,
-                  const struct err_note *note)
+static void tell_taken(struct flight_waiter *w, err why, struct flight_value *v,
+                       const struct err_note *note)
 {
     struct following *f = CONTAINER_OF(w, struct following, flight);
     (void)v;
@@ -281,7 +281,7 @@ static void made_looked(struct store_call *c)
     bool older = c->why == ERR_OK && page_name_cmp(r->render.name, f->name) < 0;
     bool ends = s->flights == NULL; /* the server */
     arena_fini(&f->arena);
-    f->flight = (struct flight_waiter){ .deadline = page_write_deadline(s), .done = taken };
+    f->flight = (struct flight_waiter){ .deadline = page_write_deadline(s), .done = tell_taken };
     if (!older || ends || page_make(s, &wish, &f->flight) != ERR_OK)
         free(f);
 }

@@ -258,7 +258,7 @@ static enum transform_phase asked_judge(struct page_transform *t, enum render_wh
     return transform_end(t, TRANSFORM_DONE);
 }
 
-static void asked(struct transform_request *r, enum render_why why)
+static void transform_asked(struct transform_request *r, enum render_why why)
 {
     struct page_transform *t = CONTAINER_OF(r, struct page_transform, ask);
     t->asking = false;
@@ -285,7 +285,7 @@ static enum transform_phase ask_enter(struct page_transform *t)
                                          .cookie = cookie_of(t),
                                          .deadline = t->deadline,
                                          .arena = t->arena,
-                                         .done = asked };
+                                         .done = transform_asked };
     t->began = clock_store(t->service->clock);
     t->asking = true;
     transform_start(&t->ask);
@@ -347,7 +347,7 @@ static enum transform_phase user_enter(struct page_transform *t)
 }
 
 /* The title stands as the wiki writes it. */
-static enum transform_phase settled(struct page_transform *t)
+static enum transform_phase transform_settled(struct page_transform *t)
 {
     enum origin_transforms has = origin_transforms(t->target.domain->origin);
     if (has == TRANSFORMS_NONE) /* which the rules of titles told, too */
@@ -362,7 +362,7 @@ static enum transform_phase settled(struct page_transform *t)
 static void rules_told(struct siteinfo_waiter *s, enum render_why why, const struct err_note *note)
 {
     struct page_transform *t = CONTAINER_OF(s, struct page_transform, title.siteinfo);
-    transform_go(t, why == RENDER_FINE ? settled(t) : origin_failed(t, why, note, 0));
+    transform_go(t, why == RENDER_FINE ? transform_settled(t) : origin_failed(t, why, note, 0));
 }
 
 static enum transform_phase rules_enter(struct page_transform *t)
@@ -384,7 +384,7 @@ static enum transform_phase title_judge(struct page_transform *t)
     case TITLE_SETTLED:
         break;
     }
-    return settled(t);
+    return transform_settled(t);
 }
 
 static void title_done(struct page_title_wait *w)

@@ -30,7 +30,7 @@ static enum transform_phase hop_judge(struct page_transform *t)
     return transform_original_judge(t);
 }
 
-static void hopped(struct page_hop *h)
+static void transform_hop_hopped(struct page_hop *h)
 {
     struct page_transform *t = CONTAINER_OF(h, struct page_transform, hop);
     transform_go(t, hop_judge(t));
@@ -47,7 +47,7 @@ enum transform_phase transform_hop_enter(struct page_transform *t)
                                            .deleted_too = true },
                                 .arena = t->arena,
                                 .deadline = t->deadline,
-                                .done = hopped };
+                                .done = transform_hop_hopped };
     page_hop_start(&t->hop);
     return PHASE_WAITS;
 }

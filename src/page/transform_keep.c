@@ -41,7 +41,7 @@ static enum transform_phase keep_judge(struct page_transform *t)
     return transform_end(t, TRANSFORM_DONE);
 }
 
-static void noted(void *ctx, err why)
+static void transform_keep_noted(void *ctx, err why)
 {
     (void)why; /* who does not find it says so */
     transform_go(ctx, PHASE_END);
@@ -57,7 +57,7 @@ static void keep_over(struct store_call *c)
                                         .title = t->target.title,
                                         .name = { .rev = t->target.name.rev,
                                                   .tid = t->put.stored.tid },
-                                        .done = noted,
+                                        .done = transform_keep_noted,
                                         .ctx = t };
     if (t->outcome != TRANSFORM_DONE || !page_hop_note(t->service, &note))
         transform_go(t, to);

@@ -93,7 +93,7 @@ static enum transform_phase original_elsewhere(struct page_transform *t)
 
 /* Text that is hidden is not used. Of a page that was deleted or moved the wiki itself says at the
  * transform, or at the save, what becomes of the edit. */
-static void checked(struct page_check *c)
+static void transform_original_checked(struct page_check *c)
 {
     struct page_transform *t = CONTAINER_OF(c, struct page_transform, check);
     const store_time before = { .ns = c->since.ns - 1 };
@@ -118,7 +118,7 @@ enum transform_phase transform_check_enter(struct page_transform *t)
                              .since = store_time_max(since, trust_doubted_at(t->trusted.cell)),
                              .deadline = soon.ns < t->deadline.ns ? soon : t->deadline,
                              .home = loop_pool(s->loop),
-                             .done = checked };
+                             .done = transform_original_checked };
     page_check_start(&t->check);
     return PHASE_WAITS;
 }

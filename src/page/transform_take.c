@@ -13,8 +13,8 @@ bool transform_may_take(const struct page_transform *t)
 }
 
 /* Loop. */
-static void taken(struct flight_waiter *w, err why, struct flight_value *v,
-                  const struct err_note *note)
+static void transform_take_taken(struct flight_waiter *w, err why, struct flight_value *v,
+                                 const struct err_note *note)
 {
     static const struct err_note away = {
         .text =
@@ -37,7 +37,7 @@ enum transform_phase transform_take_enter(struct page_transform *t)
     target.has_rev = target.has_tid = true;
     target.name = t->original_name.name;
     t->taken_from = true;
-    t->taking = (struct flight_waiter){ .deadline = t->deadline, .done = taken };
+    t->taking = (struct flight_waiter){ .deadline = t->deadline, .done = transform_take_taken };
     err why = page_secondary_take(t->service->secondary, &target, &t->taking);
     return why == ERR_OK ? PHASE_WAITS : transform_end_why(t, TRANSFORM_FAILED, why, NULL);
 }

@@ -46,7 +46,7 @@ void page_travel_put(struct buf *out, const struct page_travel *t)
 
 /* ---- reading; every step says whether there was enough ---- */
 
-static bool take(str *rest, size_t n, str *out)
+static bool travel_take(str *rest, size_t n, str *out)
 {
     if (rest->n < n)
         return false;
@@ -58,7 +58,7 @@ static bool take(str *rest, size_t n, str *out)
 static bool take_text(str *rest, str *out)
 {
     str n;
-    return take(rest, 4, &n) && take(rest, get_be32(n.p), out);
+    return travel_take(rest, 4, &n) && travel_take(rest, get_be32(n.p), out);
 }
 
 static bool is_instant(int64_t s)
@@ -70,7 +70,7 @@ static bool is_instant(int64_t s)
 static bool take_word(str *rest, unsigned flags, struct title_word *w)
 {
     str bytes;
-    if (!take(rest, WORD_BYTES, &bytes))
+    if (!travel_take(rest, WORD_BYTES, &bytes))
         return false;
     *w = (struct title_word){ .redirect = (flags & FLAG_REDIRECT) != 0,
                               .page_id = get_be64(bytes.p),
@@ -107,13 +107,14 @@ err page_travel_get(str bytes, struct page_travel *out)
 {
     struct page_travel t = { .contents_count = 0 };
     str rest = bytes, version, rev, tid, flags, count;
-    bool fine = take(&rest, 1, &version) &&
+    bool fine = travel_take(&rest, 1, &version) &&
                 (version.p[0] == VERSION_BARE || version.p[0] == VERSION_WORD) &&
-                take(&rest, 8, &rev) && take(&rest, TID_KEY_BYTES, &tid) && take(&rest, 1, &flags);
+                travel_take(&rest, 8, &rev) && travel_take(&rest, TID_KEY_BYTES, &tid) &&
+                travel_take(&rest, 1, &flags);
     t.has_word = fine && version.p[0] == VERSION_WORD;
     fine = fine && (!t.has_word || take_word(&rest, (unsigned char)flags.p[0], &t.word)) &&
            take_text(&rest, &t.redirect_to) && take_text(&rest, &t.redirect_fragment) &&
-           take(&rest, 1, &count);
+           travel_take(&rest, 1, &count);
     if (!fine || (unsigned char)count.p[0] > COUNT_OF(t.contents))
         return ERR_CORRUPT;
     t.name = (struct page_name){ .rev = get_be64(rev.p),

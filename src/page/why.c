@@ -36,7 +36,7 @@ static void look_at_trust(struct page_why *w)
     trust_release(&cell);
 }
 
-static void take(struct page_why *w)
+static void why_take(struct page_why *w)
 {
     const struct page_read *r = &w->read;
     struct page_why_bucket *b = &w->buckets[w->count];
@@ -85,9 +85,9 @@ static void read_done(struct store_call *c)
 {
     struct page_why *w = CONTAINER_OF(c, struct page_why, read.call);
     enum store_start start = STORE_DONE;
-    take(w);
+    why_take(w);
     while (w->count < w->service->buckets_count && (start = read_start(w, read_done)) == STORE_DONE)
-        take(w);
+        why_take(w);
     if (start == STORE_DONE)
         store_call_end(&w->call, ERR_OK);
 }
@@ -105,7 +105,7 @@ enum store_start page_why_start(struct page_why *w)
     while (w->count < s->buckets_count) {
         if (read_start(w, read_done) == STORE_LATER)
             return STORE_LATER;
-        take(w);
+        why_take(w);
     }
     return store_call_done(&w->call, ERR_OK);
 }

@@ -130,8 +130,8 @@ static void word_run(struct task *t)
 }
 
 /* Loop. */
-static void landed(struct flight_waiter *w, err why, struct flight_value *v,
-                   const struct err_note *note)
+static void wiki_get_landed(struct flight_waiter *w, err why, struct flight_value *v,
+                            const struct err_note *note)
 {
     struct page_wiki_get *g = CONTAINER_OF(w, struct page_wiki_get, flight);
     g->why = why;
@@ -144,7 +144,7 @@ static void landed(struct flight_waiter *w, err why, struct flight_value *v,
 /* g may be over and be gone behind it. */
 static void wiki_join(struct page_wiki_get *g)
 {
-    g->flight = (struct flight_waiter){ .deadline = g->deadline, .done = landed };
+    g->flight = (struct flight_waiter){ .deadline = g->deadline, .done = wiki_get_landed };
     err why = page_word_ask(g->service, &g->target, g->want, &g->flight);
     if (why != ERR_OK)
         wiki_failed(g, why, NULL, 0);

@@ -39,13 +39,13 @@ struct peer_work {
     struct task task;
 };
 
-static void count(const struct peers *p, enum peer_metric what)
+static void peer_count(const struct peers *p, enum peer_metric what)
 {
     if (p->metrics[what] != NULL)
         metric_add(p->metrics[what], 1);
 }
 
-static char *copy(str s)
+static char *peer_copy(str s)
 {
     char *p = malloc(s.n + 1);
     INVARIANT(p != NULL);
@@ -77,7 +77,7 @@ struct peers *peers_new(const struct peers_opts *opts)
     INVARIANT(str_of(opts->address).n <= FLIGHT_NOTE_BYTES_MAX);
     p->magic = PEERS_MAGIC;
     p->opts = *opts;
-    p->address = copy(str_of(opts->address));
+    p->address = peer_copy(str_of(opts->address));
     p->secret = malloc(opts->secret.n);
     INVARIANT(p->secret != NULL);
     memcpy(p->secret, opts->secret.p, opts->secret.n);
@@ -154,7 +154,7 @@ bool peer_is_sealed(const struct peers *p, str question, str given)
     seal_question(p, question, ours);
     bool fine = sha256_keyed_eq(ours, given) && was_asked_now(p, question);
     if (fine)
-        count(p, PEER_GIVEN);
+        peer_count(p, PEER_GIVEN);
     return fine;
 }
 
@@ -187,7 +187,7 @@ bool peer_value_is_sealed(const struct peers *p, int64_t sealed_s,
 void peer_refused(const struct peers *p)
 {
     MAGIC_CHECK(p, PEERS_MAGIC);
-    count(p, PEER_REFUSED);
+    peer_count(p, PEER_REFUSED);
 }
 
 /* ---- notes ---- */
@@ -222,7 +222,7 @@ static void fail_run(struct task *t)
     ask_end(w->ask, w->ask->why);
 }
 
-static void fail(struct peer_work *w, err why)
+static void peer_fail(struct peer_work *w, err why)
 {
     w->ask->why = why;
     w->task.run = fail_run;
@@ -242,7 +242,7 @@ static void verify_run(struct task *t)
         a->status = w->call.status;
         a->body = w->call.reply_body;
         if (a->status == 200)
-            count(a->peers, PEER_FOUND);
+            peer_count(a->peers, PEER_FOUND);
     }
     ask_end(a, fine ? ERR_OK : w->call.status == 503 ? ERR_UNAVAILABLE : ERR_NOT_FOUND);
 }
@@ -252,7 +252,7 @@ static void called(struct http_call *call, err why)
 {
     struct peer_work *w = CONTAINER_OF(call, struct peer_work, call);
     if (why != ERR_OK) {
-        fail(w, why == ERR_SHUTDOWN || why == ERR_LIMIT ? why : ERR_UNAVAILABLE);
+        peer_fail(w, why == ERR_SHUTDOWN || why == ERR_LIMIT ? why : ERR_UNAVAILABLE);
         return;
     }
     w->task.run = verify_run;
@@ -270,7 +270,7 @@ static void call_start(struct peer_work *w, str address)
                      STR_ARG(a->question), entropy_u64(), entropy_u64(), asked_at, peer_now_s(p));
     str url = arena_printf(a->arena, "%.*s%.*s", STR_ARG(address), STR_ARG(question));
     if (question.p == NULL || url.p == NULL) {
-        fail(w, ERR_LIMIT);
+        peer_fail(w, ERR_LIMIT);
         return;
     }
     seal_question(p, question, w->seal);
@@ -283,18 +283,18 @@ static void call_start(struct peer_work *w, str address)
                                   .deadline = soon.ns < a->deadline.ns ? soon : a->deadline,
                                   .arena = a->arena,
                                   .done = called };
-    count(p, PEER_ASKED);
+    peer_count(p, PEER_ASKED);
     http_call_start(p->opts.client, &w->call);
 }
 
 /* Loop. A note of our own: what it named is gone here. One that leads elsewhere than to a server
  * was written by nobody who may. */
-static void noted(void *ctx, err why, str address)
+static void peer_noted(void *ctx, err why, str address)
 {
     struct peer_work *w = ctx;
     bool ours = why == ERR_OK && str_eq(address, str_of(w->ask->peers->address));
     if (why != ERR_OK || ours || !peer_is_address(address))
-        fail(w, why == ERR_SHUTDOWN ? why : ERR_NOT_FOUND);
+        peer_fail(w, why == ERR_SHUTDOWN ? why : ERR_NOT_FOUND);
     else
         call_start(w, address);
 }
@@ -306,5 +306,5 @@ void peer_ask_start(struct peer_ask *a)
     INVARIANT(w != NULL);
     w->ask = a;
     a->work = w;
-    flight_shared_noted(a->peers->opts.shared, a->id, noted, w);
+    flight_shared_noted(a->peers->opts.shared, a->id, peer_noted, w);
 }

@@ -164,7 +164,7 @@ struct removal {
 };
 
 /* At the home of who is told. */
-static void removed(struct queue_change *c, err why)
+static void admin_removed(struct queue_change *c, err why)
 {
     struct removal *r = CONTAINER_OF(c, struct removal, change);
     struct queue_later *later = r->later;
@@ -196,7 +196,7 @@ static err remove_start(struct queue *q, const struct removing *w)
         .items_count = w->count,
         .arena = &r->arena,
         .home = w->later->home,
-        .done = removed,
+        .done = admin_removed,
         .deadline = mono_add_ms(clock_mono(q->all->opts.clock), ADMIN_WAIT_MS)
     };
     err_note_set(&r->change.note, "queue is overloaded; try again later");

@@ -157,7 +157,7 @@ struct change {
     str bytes;
 };
 
-static err decide(struct engine_txn *t, void *ctx)
+static err catalogue_decide(struct engine_txn *t, void *ctx)
 {
     const struct change *c = ctx;
     char key[KEY_BYTES], next[4];
@@ -175,32 +175,33 @@ static err decide(struct engine_txn *t, void *ctx)
     return why;
 }
 
-static err change(struct engine *e, const struct catalogue_row *row, struct change *c)
+static err catalogue_change(struct engine *e, const struct catalogue_row *row, struct change *c)
 {
     struct buf b;
     buf_init(&b, ROW_BYTES_MAX);
     err why = row == NULL ? ERR_OK : catalogue_encode(row, &b);
     c->bytes = buf_str(&b);
     if (why == ERR_OK)
-        why = engine_update_wait(e, decide, c);
+        why = engine_update_wait(e, catalogue_decide, c);
     buf_fini(&b);
     return why;
 }
 
 err catalogue_put(struct engine *e, const struct catalogue_row *row, uint32_t next_number)
 {
-    return change(
+    return catalogue_change(
         e, row, &(struct change){ .put = 'q', .number = row->number, .next_number = next_number });
 }
 
 err catalogue_delete(struct engine *e, const struct catalogue_row *row)
 {
-    return change(e, row, &(struct change){ .put = 'd', .remove = 'q', .number = row->number });
+    return catalogue_change(e, row,
+                            &(struct change){ .put = 'd', .remove = 'q', .number = row->number });
 }
 
 err catalogue_forget(struct engine *e, uint32_t number)
 {
-    return change(e, NULL, &(struct change){ .remove = 'd', .number = number });
+    return catalogue_change(e, NULL, &(struct change){ .remove = 'd', .number = number });
 }
 
 /* ---- the deployment ---- */

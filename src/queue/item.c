@@ -23,7 +23,7 @@ static bool item_fields_fit(const struct item *it)
            it->bytes.n <= QUEUE_BATCH_BYTES_MAX;
 }
 
-static char *put(char *at, str s)
+static char *queue_item_put(char *at, str s)
 {
     if (s.n > 0)
         memcpy(at, s.p, s.n);
@@ -39,11 +39,11 @@ static char *item_encode(const struct item *it, char *at)
     put_be16(at + 7, (uint16_t)it->source_id.n);
     put_be32(at + 9, (uint32_t)it->bytes.n);
     put_be64(at + 13, (uint64_t)it->enqueue_at.ns);
-    at = put(at + ITEM_HEAD_BYTES, it->encoding);
-    at = put(at, it->kind);
-    at = put(at, it->reference);
-    at = put(at, it->source_id);
-    return put(at, it->bytes);
+    at = queue_item_put(at + ITEM_HEAD_BYTES, it->encoding);
+    at = queue_item_put(at, it->kind);
+    at = queue_item_put(at, it->reference);
+    at = queue_item_put(at, it->source_id);
+    return queue_item_put(at, it->bytes);
 }
 
 static uint64_t slots_end(unsigned count)

@@ -493,7 +493,7 @@ void queues_each(struct queues *qs, uint32_t store, bool recovered)
 
 /* ---- the hook that parks ---- */
 
-static void resume(struct queue *q)
+static void life_resume(struct queue *q)
 {
     struct list held;
     list_init(&held);
@@ -525,7 +525,7 @@ err queues_test_pause(struct queues *qs, str name, bool pause, struct err_note *
     bool was = q->paused;
     q->paused = pause;
     if (was && !pause)
-        resume(q);
+        life_resume(q);
     queue_leave(q);
     queue_unref(&q);
     return ERR_OK;

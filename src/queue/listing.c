@@ -82,7 +82,7 @@ static bool is_greater(const struct heap_node *a, const struct heap_node *b)
 }
 
 /* False: there are as many with a smaller id. */
-static bool keep(struct listing *l, const struct queue_entry *e)
+static bool listing_keep(struct listing *l, const struct queue_entry *e)
 {
     struct found *f;
     if (l->count < l->max) {
@@ -103,7 +103,7 @@ static bool keep(struct listing *l, const struct queue_entry *e)
 /* They come by id: none behind one that is not kept would be. */
 static bool keep_ready(void *ctx, const struct queue_row *row)
 {
-    return keep(ctx, &row->u.entry);
+    return listing_keep(ctx, &row->u.entry);
 }
 
 /* They come by time. */
@@ -111,7 +111,7 @@ static bool keep_scheduled(void *ctx, const struct queue_row *row)
 {
     struct listing *l = ctx;
     if (ksuid_cmp(row->u.entry.id, l->from) >= 0)
-        (void)keep(l, &row->u.entry);
+        (void)listing_keep(l, &row->u.entry);
     return true;
 }
 

@@ -214,7 +214,7 @@ static bool do_work(struct queue *q)
     return any;
 }
 
-static int64_t earlier(int64_t a, int64_t b)
+static int64_t queue_earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -226,15 +226,15 @@ static void next_times(struct queue *q, store_time *due, mono *wait)
     const struct heap_node *req = heap_first(&q->deadlines), *slot = heap_first(&q->overdue);
     int64_t at = idem_next(q).ns;
     if (item != NULL)
-        at = earlier(at, CONTAINER_OF(unconst(item), struct qitem, due)->wake_at.ns);
+        at = queue_earlier(at, CONTAINER_OF(unconst(item), struct qitem, due)->wake_at.ns);
     if (expire != NULL)
-        at = earlier(at, CONTAINER_OF(unconst(expire), struct part, expire)->expire_min.ns);
+        at = queue_earlier(at, CONTAINER_OF(unconst(expire), struct part, expire)->expire_min.ns);
     due->ns = q->draining || q->deleted ? INT64_MAX : at;
-    at = earlier(q->retry_at.ns, q->held_at.ns);
+    at = queue_earlier(q->retry_at.ns, q->held_at.ns);
     if (req != NULL)
-        at = earlier(at, CONTAINER_OF(unconst(req), struct req, until)->deadline.ns);
+        at = queue_earlier(at, CONTAINER_OF(unconst(req), struct req, until)->deadline.ns);
     if (slot != NULL)
-        at = earlier(at, CONTAINER_OF(unconst(slot), struct slot, overdue)->overdue_at.ns);
+        at = queue_earlier(at, CONTAINER_OF(unconst(slot), struct slot, overdue)->overdue_at.ns);
     wait->ns = at;
 }
 

@@ -22,7 +22,7 @@ static void write_lock(struct queues *qs)
     INVARIANT(pthread_rwlock_wrlock(&qs->lock) == 0);
 }
 
-static void unlock(struct queues *qs)
+static void queues_unlock(struct queues *qs)
 {
     INVARIANT(pthread_rwlock_unlock(&qs->lock) == 0);
 }
@@ -97,7 +97,7 @@ err queue_name_check(str name, struct err_note *note)
     return check_text("queue name", name, note);
 }
 
-static struct queue *find(struct queues *qs, str name)
+static struct queue *queue_queues_find(struct queues *qs, str name)
 {
     struct queue *q = map_get(qs->names, name);
     if (q != NULL)
@@ -109,8 +109,8 @@ err queues_find(struct queues *qs, str name, struct queue **out, struct err_note
 {
     MAGIC_CHECK(qs, QUEUES_MAGIC);
     read_lock(qs);
-    struct queue *q = find(qs, name);
-    unlock(qs);
+    struct queue *q = queue_queues_find(qs, name);
+    queues_unlock(qs);
     if (q == NULL) {
         err_note_set(note, "queue does not exist; no such queue named '%.*s'",
                      STR_ARG(str_take(name, 180)));
@@ -128,7 +128,7 @@ struct queue *queues_by_number(struct queues *qs, uint32_t number)
         found = qs->sorted[i]->number == number ? qs->sorted[i] : NULL;
     if (found != NULL)
         queue_ref(found);
-    unlock(qs);
+    queues_unlock(qs);
     return found;
 }
 
@@ -301,7 +301,7 @@ static void enlist(struct queues *qs, struct queue *q)
     memmove(&qs->sorted[at + 1], &qs->sorted[at], (qs->count - at) * sizeof(struct queue *));
     qs->sorted[at] = q;
     qs->count++;
-    unlock(qs);
+    queues_unlock(qs);
 }
 
 static void delist(struct queues *qs, struct queue *q)
@@ -314,7 +314,7 @@ static void delist(struct queues *qs, struct queue *q)
     memmove(&qs->sorted[at], &qs->sorted[at + 1], (qs->count - at - 1) * sizeof(struct queue *));
     qs->count--;
     qs->partitions -= q->parts_count;
-    unlock(qs);
+    queues_unlock(qs);
 }
 
 /* ---- create, update, delete ---- */
@@ -352,7 +352,7 @@ static err check_create(struct queues *qs, const struct queue_info *info, struct
     return why == ERR_OK ? queues_room(qs, info->partitions, note) : why;
 }
 
-static struct queue *make(struct queues *qs, const struct queue_info *info)
+static struct queue *queues_make(struct queues *qs, const struct queue_info *info)
 {
     uint32_t counts[QUEUE_STORES_MAX] = { 0 };
     struct queue_info own = *info;
@@ -383,7 +383,7 @@ err queues_create(struct queues *qs, const struct queue_info *info, struct err_n
         unlock_changes(qs);
         return why;
     }
-    struct queue *q = make(qs, info);
+    struct queue *q = queues_make(qs, info);
     struct catalogue_row row = row_of(q);
     why = catalogue_put(qs->opts.engine, &row, qs->next_number + 1);
     free(row.parts);

@@ -66,7 +66,8 @@ static size_t first_from(const struct queues *qs, str pivot)
 }
 
 /* Under the lock of names: name and space of a queue never change in place. */
-static err fill(struct queues *qs, struct queues_page *page, unsigned max, struct arena *a)
+static err queues_list_fill(struct queues *qs, struct queues_page *page, unsigned max,
+                            struct arena *a)
 {
     uint64_t left = qs->opts.reply_bytes_max;
     err why = ERR_OK;
@@ -98,7 +99,7 @@ err queues_list(struct queues *qs, struct queues_page *page, struct arena *a)
     if (max > qs->count)
         max = qs->count == 0 ? 1 : (unsigned)qs->count;
     page->found = arena_calloc(a, max, sizeof *page->found);
-    err why = page->found == NULL ? ERR_LIMIT : fill(qs, page, max, a);
+    err why = page->found == NULL ? ERR_LIMIT : queues_list_fill(qs, page, max, a);
     INVARIANT(pthread_rwlock_unlock(&qs->lock) == 0);
     return why;
 }

@@ -70,7 +70,7 @@ void conn_close(struct conn **cp)
 }
 
 /* The owner is told and closes. */
-static void end(struct conn *c, const char *why)
+static void redis_conn_end(struct conn *c, const char *why)
 {
     if (!c->gone)
         c->opts.broken(c->opts.ctx, why);
@@ -84,7 +84,7 @@ static void watch_what_matters(struct conn *c)
 
 /* ---- out ---- */
 
-static void flush(struct conn *c)
+static void conn_flush(struct conn *c)
 {
     while (c->out_from < c->out_to) {
         ssize_t n = send(c->fd, c->out + c->out_from, c->out_to - c->out_from, MSG_NOSIGNAL);
@@ -93,7 +93,7 @@ static void flush(struct conn *c)
         if (n < 0 && errno == EAGAIN)
             break;
         if (n < 0) {
-            end(c, strerror(errno));
+            redis_conn_end(c, strerror(errno));
             return;
         }
         c->out_from += (size_t)n;
@@ -171,7 +171,7 @@ static void hand_over(struct conn *c)
     while (!c->gone) {
         void *reply = NULL;
         if (redisReaderGetReply(c->reader, &reply) != REDIS_OK) {
-            end(c, c->too_many ? "a reply announces too many parts" : c->reader->errstr);
+            redis_conn_end(c, c->too_many ? "a reply announces too many parts" : c->reader->errstr);
             return;
         }
         if (reply == NULL)
@@ -181,9 +181,9 @@ static void hand_over(struct conn *c)
         freeReplyObject(reply);
     }
     if (!c->gone && c->reply_bytes > c->opts.reply_bytes_max)
-        end(c, "a reply is too large");
+        redis_conn_end(c, "a reply is too large");
     if (!c->gone && c->reader->ridx >= REPLY_DEPTH_MAX)
-        end(c, "a reply is too deep"); /* what is freed in recursion */
+        redis_conn_end(c, "a reply is too deep"); /* what is freed in recursion */
 }
 
 static void receive(struct conn *c)
@@ -198,11 +198,11 @@ static void receive(struct conn *c)
         if (n < 0 && errno == EAGAIN)
             break;
         if (n <= 0) {
-            end(c, n == 0 ? closed : strerror(errno));
+            redis_conn_end(c, n == 0 ? closed : strerror(errno));
             break;
         }
         if (redisReaderFeed(c->reader, bytes, (size_t)n) != REDIS_OK) {
-            end(c, c->reader->errstr);
+            redis_conn_end(c, c->reader->errstr);
             break;
         }
         c->reply_bytes += (size_t)n;
@@ -220,7 +220,7 @@ static void finish_connect(struct conn *c)
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &n) != 0)
         error = errno;
     if (error != 0) {
-        end(c, strerror(error));
+        redis_conn_end(c, strerror(error));
         return;
     }
     c->connected = true;
@@ -239,9 +239,9 @@ static void ready(void *ctx, unsigned events)
     if (!c->gone && (events & (LOOP_READABLE | LOOP_GONE | LOOP_ERROR)) != 0)
         receive(c);
     if (!c->gone && (events & LOOP_ERROR) != 0)
-        end(c, "the socket failed");
+        redis_conn_end(c, "the socket failed");
     if (!c->gone && c->connected && (events & LOOP_WRITABLE) != 0)
-        flush(c);
+        conn_flush(c);
     c->inside = false;
     if (c->gone)
         free_now(c);

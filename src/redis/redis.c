@@ -30,7 +30,7 @@ static const unsigned state_next[REDIS_STATES] = {
     [REDIS_STOPPED] = 0,
 };
 
-static void move(struct redis *r, enum redis_state to)
+static void redis_move(struct redis *r, enum redis_state to)
 {
     INVARIANT(state_next[r->state] & 1u << to);
     r->state = to;
@@ -152,7 +152,7 @@ void redis_break(struct redis *r, err why, const char *what)
     char kept[ERR_NOTE_BYTES];
     (void)snprintf(kept, sizeof kept, "%s", what); /* what may lie in a connection */
     loop_timer_stop(r->echo);
-    move(r, REDIS_DOWN);
+    redis_move(r, REDIS_DOWN);
     r->address += !was_up;
     if (was_up)
         r->down_since = redis_now(r);
@@ -174,7 +174,7 @@ void redis_maybe_up(struct redis *r)
         r->subscribed < r->opts.channels_count)
         return;
     loop_timer_stop(r->retry);
-    move(r, REDIS_UP);
+    redis_move(r, REDIS_UP);
     r->stats.ups++;
     r->stats.down_ns += (uint64_t)(redis_now(r).ns - r->down_since.ns);
     r->up_since = redis_now(r);
@@ -195,7 +195,7 @@ static void on_broken(void *ctx, const char *why)
 
 static void connect_both(struct redis *r, const struct addrinfo *to)
 {
-    move(r, REDIS_CONNECTING);
+    redis_move(r, REDIS_CONNECTING);
     r->subscribed = 0;
     r->hello_wanted = 1;
     struct conn_opts opts = { .loop = r->opts.loop,
@@ -263,7 +263,7 @@ static void lookup_done(struct loop_job *j, bool canceled)
 
 static void resolve(struct redis *r)
 {
-    move(r, REDIS_RESOLVING);
+    redis_move(r, REDIS_RESOLVING);
     struct redis_lookup *l = calloc(1, sizeof *l);
     INVARIANT(l != NULL);
     l->owner = r;
@@ -346,7 +346,7 @@ void redis_stop(struct redis *r)
     loop_assert_here(r->opts.loop);
     if (r->state == REDIS_STOPPED)
         return;
-    move(r, REDIS_STOPPED);
+    redis_move(r, REDIS_STOPPED);
     if (r->lookup != NULL)
         r->lookup->owner = NULL;
     close_all(r, ERR_SHUTDOWN, "shutting down");

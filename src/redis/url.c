@@ -8,7 +8,7 @@ enum { PORT_DEFAULT = 6379, DB_MAX = 1 << 20 };
 
 /* Undoes percent-encoding into dst, which holds REDIS_NAME_BYTES_MAX + 1. No NUL, no control
  * bytes. */
-static bool decode(str s, char *dst)
+static bool url_decode(str s, char *dst)
 {
     size_t n = 0;
     for (size_t i = 0; i < s.n; i++) {
@@ -34,8 +34,8 @@ static bool parse_login(str login, struct redis_address *a)
     size_t colon = str_find(login, ':');
     if (colon == login.n) /* a password alone, as older URLs have it, would be a user without one */
         return false;
-    return decode(str_take(login, colon), a->user) &&
-           decode(str_skip(login, colon + 1), a->password);
+    return url_decode(str_take(login, colon), a->user) &&
+           url_decode(str_skip(login, colon + 1), a->password);
 }
 
 /* host, host:port, [v6], [v6]:port */

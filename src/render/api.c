@@ -25,7 +25,7 @@ str api_query(struct arena *a, const struct api_asked *asked)
                         STR_ARG(title)); /* U+001F first: a | is not a second title */
 }
 
-static enum render_why refuse(struct err_note *note, enum render_why why, const char *what)
+static enum render_why api_refuse(struct err_note *note, enum render_why why, const char *what)
 {
     err_note_set(note, "%s", what);
     return why;
@@ -134,8 +134,8 @@ static bool copy_texts(struct arena *a, struct render_meta *m)
     return m->title.p != NULL && m->tags_json.p != NULL && m->restrictions_json.p != NULL;
 }
 
-static bool fill(struct arena *a, const json_t *page, const json_t *revision,
-                 struct render_meta *out)
+static bool api_fill(struct arena *a, const json_t *page, const json_t *revision,
+                     struct render_meta *out)
 {
     bool user_hidden = api_flag(revision, "userhidden"),
          comment_hidden = api_flag(revision, "commenthidden");
@@ -188,11 +188,11 @@ static enum render_why read_other(struct arena *a, const json_t *page,
 {
     struct title_key key = { .key = api_key(a, api_text(page, "title")) };
     if (key.key.n == 0 || (s != NULL && title_normalise(s, a, key.key, &key, NULL) != ERR_OK))
-        return refuse(note, RENDER_FAILED, "the wiki knows the page by a title that is none");
+        return api_refuse(note, RENDER_FAILED, "the wiki knows the page by a title that is none");
     *out = (struct render_meta){ .title = key.key, .namespace_id = api_number(page, "ns") };
     if (asked->rev != 0)
-        return refuse(note, RENDER_NO_REVISION, "the revision is not this title's");
-    return refuse(note, RENDER_OTHER_TITLE, "the wiki knows the page by another title");
+        return api_refuse(note, RENDER_NO_REVISION, "the revision is not this title's");
+    return api_refuse(note, RENDER_OTHER_TITLE, "the wiki knows the page by another title");
 }
 
 static enum render_why read_page(struct arena *a, const json_t *page, const struct api_asked *asked,
@@ -202,28 +202,28 @@ static enum render_why read_page(struct arena *a, const json_t *page, const stru
     enum render_why none = asked->rev != 0 ? RENDER_NO_REVISION : RENDER_NO_PAGE;
     const json_t *revision = revision_of(page);
     if (api_flag(page, "invalid") || api_flag(page, "special"))
-        return refuse(note, none, "the wiki has no such page or revision");
+        return api_refuse(note, none, "the wiki has no such page or revision");
     if (asked->title.n > 0 && !same_key(a, s, asked->title, api_text(page, "title")))
         return read_other(a, page, asked, s, out, note);
     if (api_flag(page, "missing"))
-        return refuse(note, none, "the wiki has no such page or revision");
+        return api_refuse(note, none, "the wiki has no such page or revision");
     if (revision == NULL ||
         api_text(page, "title").n == 0) /* it has the page: nobody is to begin it anew */
-        return refuse(note, RENDER_FAILED,
-                      "the wiki's API told of a page without title or revision");
+        return api_refuse(note, RENDER_FAILED,
+                          "the wiki's API told of a page without title or revision");
     struct render_meta m;
-    if (!fill(a, page, revision, &m))
-        return refuse(note, RENDER_LIMIT, "the page's metadata is too large");
+    if (!api_fill(a, page, revision, &m))
+        return api_refuse(note, RENDER_LIMIT, "the page's metadata is too large");
     if (asked->title.n > 0)
         m.title =
             arena_copy(a,
                        asked->title); /* the neutral one, where the wiki's is of a user's gender */
     if (m.title.p == NULL)
-        return refuse(note, RENDER_LIMIT, "the page's metadata is too large");
+        return api_refuse(note, RENDER_LIMIT, "the page's metadata is too large");
     if (m.rev == 0 || (asked->rev != 0 && m.rev != asked->rev))
-        return refuse(note, RENDER_FAILED, "the wiki answered for another revision");
+        return api_refuse(note, RENDER_FAILED, "the wiki answered for another revision");
     *out = m;
-    return m.text_hidden ? refuse(note, RENDER_SUPPRESSED, "the revision's text is hidden")
+    return m.text_hidden ? api_refuse(note, RENDER_SUPPRESSED, "the revision's text is hidden")
                          : RENDER_FINE;
 }
 
@@ -248,12 +248,12 @@ enum render_why api_read(str json, json_t **root, const json_t **query, struct e
     *root = NULL;
     *query = NULL;
     if (json_body_parse_few(json, API_VALUES_MAX, root, NULL) != ERR_OK)
-        return refuse(note, RENDER_FAILED, "the wiki's API did not answer with JSON");
+        return api_refuse(note, RENDER_FAILED, "the wiki's API did not answer with JSON");
     const json_t *error = json_object_get(*root, "error");
     if (json_is_object(error))
         return judge_error(error, note);
     if (json_body_object(*root, "query", query, NULL) != ERR_OK)
-        return refuse(note, RENDER_FAILED, "the wiki's API answered without a query");
+        return api_refuse(note, RENDER_FAILED, "the wiki's API answered without a query");
     return RENDER_FINE;
 }
 
@@ -263,12 +263,12 @@ static enum render_why read_pages(struct arena *a, const json_t *query,
 {
     const json_t *pages = NULL, *bad = NULL, *other = NULL;
     if (asked->rev != 0 && json_body_object(query, "badrevids", &bad, NULL) == ERR_OK)
-        return refuse(note, RENDER_NO_REVISION, "the wiki has no such revision");
+        return api_refuse(note, RENDER_NO_REVISION, "the wiki has no such revision");
     if (json_object_get(query, "pages") == NULL &&
         json_body_array(query, "interwiki", &other, NULL) == ERR_OK)
-        return refuse(note, RENDER_NO_PAGE, "the page is of another wiki");
+        return api_refuse(note, RENDER_NO_PAGE, "the page is of another wiki");
     if (json_body_array(query, "pages", &pages, NULL) != ERR_OK || json_array_size(pages) != 1)
-        return refuse(note, RENDER_FAILED, "the wiki's API did not answer for one page");
+        return api_refuse(note, RENDER_FAILED, "the wiki's API did not answer for one page");
     return read_page(a, json_array_get(pages, 0), asked, s, out, note);
 }
 
@@ -307,7 +307,7 @@ enum render_why api_parse_user(str json, uint64_t *id, struct err_note *note)
     enum render_why why = api_read(json, &root, &query, note);
     if (why == RENDER_FINE && (json_body_object(query, "userinfo", &user, NULL) != ERR_OK ||
                                json_body_i64(user, "id", 0, INT64_MAX, &number, NULL) != ERR_OK))
-        why = refuse(note, RENDER_FAILED, "the wiki's API did not say who asks");
+        why = api_refuse(note, RENDER_FAILED, "the wiki's API did not say who asks");
     json_decref(root);
     if (why == RENDER_FINE)
         *id = (uint64_t)number;

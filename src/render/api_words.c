@@ -66,7 +66,7 @@ struct reply {
 };
 
 /* What the wiki made of a title, in *title. False: it says two things. */
-static bool follow(const json_t *normalized, bool encoded, str from, str *title)
+static bool api_words_follow(const json_t *normalized, bool encoded, str from, str *title)
 {
     size_t i;
     json_t *entry;
@@ -171,8 +171,8 @@ static bool title_read(const struct reply *r, struct words_title *t)
     str title = t->title, encoded = http_encode(r->arena, t->title);
     if (encoded.p == NULL)
         return false;
-    if (!follow(r->normalized, true, encoded, &title) ||
-        !follow(r->normalized, false, title, &title))
+    if (!api_words_follow(r->normalized, true, encoded, &title) ||
+        !api_words_follow(r->normalized, false, title, &title))
         return true;
     const json_t *elsewhere = entry_of(r->interwiki, title, &count);
     const json_t *page = entry_of(r->pages, title, &count);

@@ -118,7 +118,7 @@ static enum render_why judge_status(struct fetch *f)
     return status >= 400 && status < 500 ? RENDER_REFUSED : RENDER_FAILED;
 }
 
-static enum render_why judge(struct fetch *f, err why)
+static enum render_why fetch_judge(struct fetch *f, err why)
 {
     if (f->canceled)
         return RENDER_CANCELED;
@@ -156,7 +156,7 @@ void fetch_count(const struct fetch *f, enum render_why why)
     meter_outcome(f->origin->meter, f->kind, why);
 }
 
-static void finish(struct fetch *f, enum render_why why)
+static void fetch_finish(struct fetch *f, enum render_why why)
 {
     meter_open(f->origin->meter, -1);
     meter_took(f->origin->meter, f->kind, clock_mono(f->origin->clock).ns - f->began.ns);
@@ -174,14 +174,14 @@ static void try_again(void *ctx)
         return;
     }
     err_note_set(&f->note, "canceled");
-    finish(f, RENDER_CANCELED);
+    fetch_finish(f, RENDER_CANCELED);
 }
 
 static void call_done(struct http_call *call, err why)
 {
     struct fetch *f = call->ctx;
     if (!is_worth_another(f, why)) {
-        finish(f, judge(f, why));
+        fetch_finish(f, fetch_judge(f, why));
         return;
     }
     f->timer = loop_timer_new(f->origin->loop, try_again, f);

@@ -127,7 +127,7 @@ static char *api_of(const struct origin_opts *opts)
     return api;
 }
 
-static struct origin_opts filled(const struct origin_opts *opts)
+static struct origin_opts origin_filled(const struct origin_opts *opts)
 {
     struct origin_opts o = *opts;
     o.timeout_ms = o.timeout_ms != 0 ? o.timeout_ms : 30000;
@@ -260,7 +260,7 @@ err origin_new(struct http_client *client, struct loop *loop, struct clock *cloc
     err e = origin_check(opts, &field, note);
     if (e != ERR_OK)
         return e;
-    struct origin_opts o = filled(opts);
+    struct origin_opts o = origin_filled(opts);
     struct origin *origin = calloc(1, sizeof *origin);
     INVARIANT(origin != NULL);
     *origin = (struct origin){ .magic = ORIGIN_MAGIC,

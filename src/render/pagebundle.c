@@ -7,7 +7,7 @@
 #include "render/title_rules.h"
 
 /* headers of one part, names in any letter case. */
-static str header(const json_t *part, const char *name)
+static str pagebundle_header(const json_t *part, const char *name)
 {
     const char *key;
     json_t *value;
@@ -20,19 +20,20 @@ static str header(const json_t *part, const char *name)
 static err read_html(struct arena *a, const json_t *part, struct render_content *out,
                      struct err_note *note)
 {
-    str body, type = header(part, "content-type");
+    str body, type = pagebundle_header(part, "content-type");
     if (json_body_str(part, "body", &body, NULL) != ERR_OK)
         return err_bad(note, "the bundle's html has no text as its body");
     if (!content_type_is(type, STR("text/html")))
         return err_bad(note, "the bundle's html is not text/html in UTF-8");
-    *out = (struct render_content){ .name = STR("html"),
-                                    .headers =
-                                        content_headers(a, type, header(part, "content-language")),
-                                    .raw = arena_copy(a, body) };
+    *out = (struct render_content){
+        .name = STR("html"),
+        .headers = content_headers(a, type, pagebundle_header(part, "content-language")),
+        .raw = arena_copy(a, body)
+    };
     return out->headers.p != NULL && out->raw.p != NULL ? ERR_OK : ERR_LIMIT;
 }
 
-static int append(const char *bytes, size_t n, void *ctx)
+static int pagebundle_append(const char *bytes, size_t n, void *ctx)
 {
     struct buf *b = ctx;
     buf_put(b, (str){ .p = bytes, .n = n });
@@ -43,7 +44,8 @@ static err dump(struct arena *a, const json_t *value, str *out)
 {
     struct buf b;
     buf_init(&b, SIZE_MAX / 2);
-    b.failed |= json_dump_callback(value, append, &b, JSON_COMPACT | JSON_ENCODE_ANY) != 0;
+    b.failed |=
+        json_dump_callback(value, pagebundle_append, &b, JSON_COMPACT | JSON_ENCODE_ANY) != 0;
     *out = buf_take(&b, a);
     return out->p != NULL ? ERR_OK : ERR_LIMIT;
 }
@@ -52,7 +54,7 @@ static err read_json(struct arena *a, const json_t *part, const char *name,
                      struct render_content *out, struct err_note *note)
 {
     const json_t *body = NULL;
-    str type = header(part, "content-type");
+    str type = pagebundle_header(part, "content-type");
     if (json_body_object(part, "body", &body, NULL) != ERR_OK)
         return err_bad(note, "the bundle's %s has no object as its body", name);
     if (!content_type_is(type, STR("application/json")))

@@ -62,7 +62,7 @@ str content_headers(struct arena *a, str type, str language)
                         STR_ARG(language));
 }
 
-static enum render_why refuse(struct err_note *note, const char *what, const char *problem)
+static enum render_why reply_refuse(struct err_note *note, const char *what, const char *problem)
 {
     err_note_set(note, "the origin's %s %s", what, problem);
     return RENDER_FAILED;
@@ -109,11 +109,11 @@ enum render_why reply_check(const struct http_call *call, enum reply_kind kind,
         return RENDER_FAILED;
     }
     if (!utf8_valid(call->reply_body))
-        return refuse(note, what, "cannot be read as UTF-8");
+        return reply_refuse(note, what, "cannot be read as UTF-8");
     if (kind == REPLY_HTML && reply_is_open(call) &&
         !str_ends(without_line_ends(call->reply_body), STR("</html>")))
-        return refuse(note, what, "may be cut: the reply does not say where it ends");
+        return reply_refuse(note, what, "may be cut: the reply does not say where it ends");
     if (kind == REPLY_LINT && !is_array(call->reply_body))
-        return refuse(note, what, "are no array");
+        return reply_refuse(note, what, "are no array");
     return RENDER_FINE;
 }

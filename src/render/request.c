@@ -57,7 +57,7 @@ const struct limiter_key *render_source(const struct origin *o, enum render_want
     return NULL;
 }
 
-static void finish(struct render_work *w, enum render_why why)
+static void render_request_finish(struct render_work *w, enum render_why why)
 {
     struct render_request *r = w->r;
     w->step = STEP_DONE;
@@ -67,7 +67,7 @@ static void finish(struct render_work *w, enum render_why why)
     r->done(r, why);
 }
 
-static enum render_why fail(struct render_request *r, enum render_why why, const char *what)
+static enum render_why request_fail(struct render_request *r, enum render_why why, const char *what)
 {
     err_note_set(&r->note, "%s", what);
     return why;
@@ -80,13 +80,13 @@ static str reply_type(const struct render_work *w)
     return http_call_header(&w->fetch.call, "content-type");
 }
 
-static enum render_why add(struct render_work *w, const char *name, str type, str raw)
+static enum render_why request_add(struct render_work *w, const char *name, str type, str raw)
 {
     struct render_request *r = w->r;
     str language = http_call_header(&w->fetch.call, "content-language");
     str headers = content_headers(r->arena, type, language);
     if (headers.p == NULL)
-        return fail(r, RENDER_LIMIT, "the origin's reply is too large");
+        return request_fail(r, RENDER_LIMIT, "the origin's reply is too large");
     r->contents[0] =
         (struct render_content){ .name = str_of(name), .headers = headers, .raw = raw };
     r->contents_count = 1;
@@ -107,7 +107,8 @@ static enum render_why parse_bundle(struct render_work *w)
 static enum render_why parse_html(struct render_work *w)
 {
     enum render_why why = reply_check(&w->fetch.call, REPLY_HTML, &w->r->note);
-    return why == RENDER_FINE ? add(w, "html", reply_type(w), w->fetch.call.reply_body) : why;
+    return why == RENDER_FINE ? request_add(w, "html", reply_type(w), w->fetch.call.reply_body)
+                              : why;
 }
 
 /* What a reply says its revision is; 0: nothing. */
@@ -132,15 +133,15 @@ static enum render_why check_rev(struct render_work *w)
     uint64_t in_head = render_head_rev(r->contents[0].raw), named = named_rev(w);
     uint64_t asked = r->meta.rev != 0 ? r->meta.rev : r->rev;
     if (named == 0 && in_head == 0 && (asked == 0 || r->origin->opts.kind == ORIGIN_PARSOID))
-        return fail(r, RENDER_FAILED, "the origin does not say which revision it rendered");
+        return request_fail(r, RENDER_FAILED, "the origin does not say which revision it rendered");
     bool of_newest =
         r->origin->opts.kind == ORIGIN_TEMPLATE && strstr(r->origin->opts.url, "{rev}") == NULL;
     if (of_newest && asked != 0 && named != 0 && named != asked)
-        return fail(r, RENDER_NO_REVISION, "the origin gives its newest revision alone");
+        return request_fail(r, RENDER_NO_REVISION, "the origin gives its newest revision alone");
     if ((named != 0 && in_head != 0 && named != in_head) ||
         (asked != 0 && named != 0 && named != asked) ||
         (asked != 0 && in_head != 0 && in_head != asked))
-        return fail(r, RENDER_FAILED, "the origin rendered another revision than asked");
+        return request_fail(r, RENDER_FAILED, "the origin rendered another revision than asked");
     uint64_t rev = asked != 0 ? asked : named != 0 ? named : in_head;
     if (r->meta.rev == 0)
         r->meta = (struct render_meta){ .title = r->title, .last_rev = r->rev == 0 ? rev : 0 };
@@ -171,7 +172,7 @@ static enum render_why parse_source(struct render_work *w)
     str source = STR_NONE;
     int64_t id;
     if (json_body_parse(w->fetch.call.reply_body, &root, NULL) != ERR_OK)
-        return fail(r, RENDER_FAILED, "the origin did not answer with JSON");
+        return request_fail(r, RENDER_FAILED, "the origin did not answer with JSON");
     if (json_body_str(root, "source", &source, NULL) == ERR_OK &&
         json_body_i64(root, "id", 1, INT64_MAX, &id, NULL) == ERR_OK && (uint64_t)id == r->meta.rev)
         source = arena_copy(r->arena, source);
@@ -179,8 +180,9 @@ static enum render_why parse_source(struct render_work *w)
         source = STR_NONE;
     json_decref(root);
     if (source.p == NULL)
-        return fail(r, RENDER_FAILED, "the origin did not answer with that revision's source");
-    return add(w, "wikitext", STR("text/plain; charset=utf-8"), source);
+        return request_fail(r, RENDER_FAILED,
+                            "the origin did not answer with that revision's source");
+    return request_add(w, "wikitext", STR("text/plain; charset=utf-8"), source);
 }
 
 static enum render_why parse_wikitext(struct render_work *w)
@@ -190,20 +192,22 @@ static enum render_why parse_wikitext(struct render_work *w)
     if (why != RENDER_FINE)
         return why;
     if (named != 0 && named != w->r->meta.rev)
-        return fail(w->r, RENDER_FAILED, "the origin answered with another revision than asked");
+        return request_fail(w->r, RENDER_FAILED,
+                            "the origin answered with another revision than asked");
     if (reply_is_open(&w->fetch.call) && (uint64_t)w->r->meta.size != w->fetch.call.reply_body.n)
-        return fail(w->r, RENDER_FAILED,
-                    "the wikitext may be cut: the reply does not say where it ends");
-    return add(w, "wikitext", reply_type(w), w->fetch.call.reply_body);
+        return request_fail(w->r, RENDER_FAILED,
+                            "the wikitext may be cut: the reply does not say where it ends");
+    return request_add(w, "wikitext", reply_type(w), w->fetch.call.reply_body);
 }
 
 static enum render_why parse_lint(struct render_work *w)
 {
     enum render_why why = reply_check(&w->fetch.call, REPLY_LINT, &w->r->note);
-    return why == RENDER_FINE ? add(w, "lint", reply_type(w), w->fetch.call.reply_body) : why;
+    return why == RENDER_FINE ? request_add(w, "lint", reply_type(w), w->fetch.call.reply_body)
+                              : why;
 }
 
-static enum render_why parse(struct render_work *w)
+static enum render_why request_parse(struct render_work *w)
 {
     switch (w->r->want) {
     case WANT_RENDER:
@@ -224,7 +228,7 @@ static enum render_why parse(struct render_work *w)
 static void parse_over(struct task *t)
 {
     struct render_work *w = CONTAINER_OF(t, struct render_work, task);
-    finish(w, w->canceled ? RENDER_CANCELED : w->why);
+    render_request_finish(w, w->canceled ? RENDER_CANCELED : w->why);
 }
 
 /* Whoever wants the text on the pool gets it here; that can be canceled no more. */
@@ -232,7 +236,7 @@ static void parse_run(struct task *t)
 {
     struct render_work *w = CONTAINER_OF(t, struct render_work, task);
     struct render_request *r = w->r;
-    w->why = parse(w);
+    w->why = request_parse(w);
     if (w->why != RENDER_FINE)
         r->contents_count = 0;
     fetch_count(&w->fetch, w->why);
@@ -251,8 +255,8 @@ static void parse_run(struct task *t)
 static enum render_why judge_missing(struct render_request *r)
 {
     if (r->meta.rev != 0)
-        return fail(r, RENDER_FAILED,
-                    "the origin has the revision, and answered 404 when asked for it");
+        return request_fail(r, RENDER_FAILED,
+                            "the origin has the revision, and answered 404 when asked for it");
     return r->rev == 0 ? RENDER_NO_PAGE : RENDER_NO_REVISION;
 }
 
@@ -263,7 +267,7 @@ static void text_done(struct fetch *f, enum render_why why)
     if (why != RENDER_FINE) {
         w->r->note = f->note;
         w->r->retry_after_s = f->retry_after_s;
-        finish(w, why == RENDER_NO_REVISION ? judge_missing(w->r) : why);
+        render_request_finish(w, why == RENDER_NO_REVISION ? judge_missing(w->r) : why);
         return;
     }
     w->step = STEP_PARSE;
@@ -318,7 +322,7 @@ static bool begin_text(struct render_work *w, enum render_why *why)
     struct render_request *r = w->r;
     bool bundle = r->want == WANT_RENDER && r->origin->opts.kind == ORIGIN_PARSOID;
     if (!has_text(r)) {
-        *why = fail(r, RENDER_REFUSED, "this kind of origin does not give that");
+        *why = request_fail(r, RENDER_REFUSED, "this kind of origin does not give that");
         return false;
     }
     w->step = STEP_TEXT;
@@ -332,7 +336,7 @@ static bool begin_text(struct render_work *w, enum render_why *why)
                  : bundle               ? fetch_bundle_accept(r->arena, r->accept)
                                         : r->accept;
     if (w->fetch.url.p == NULL || (bundle && accept.p == NULL)) {
-        *why = fail(r, RENDER_LIMIT, "the request's memory is full");
+        *why = request_fail(r, RENDER_LIMIT, "the request's memory is full");
         return false;
     }
     fetch_header(&w->fetch, "accept", accept);
@@ -365,7 +369,7 @@ static void purge_done(struct fetch *f, enum render_why why)
     if (r->note.text[0] == 0)
         r->note = f->note;
     r->retry_after_s = f->retry_after_s;
-    finish(w, why);
+    render_request_finish(w, why);
 }
 
 /* Behind META. As begin_text. */
@@ -384,7 +388,7 @@ static bool begin_render(struct render_work *w, enum render_why *why)
     w->fetch.body = STR("");
     w->fetch.url = origin_purge_url(r->origin, r->arena, r->title);
     if (w->fetch.url.p == NULL) {
-        *why = fail(r, RENDER_LIMIT, "the request's memory is full");
+        *why = request_fail(r, RENDER_LIMIT, "the request's memory is full");
         return false;
     }
     fetch_header(&w->fetch, "content-type", STR("application/x-www-form-urlencoded"));
@@ -457,7 +461,7 @@ static void meta_done(struct fetch *f, enum render_why why)
     if (why != RENDER_FINE && r->note.text[0] == 0)
         r->note = f->note;
     r->retry_after_s = f->retry_after_s;
-    finish(w, why);
+    render_request_finish(w, why);
 }
 
 static str meta_query(const struct render_work *w)
@@ -479,7 +483,7 @@ static bool begin_meta(struct render_work *w, enum render_why *why)
     w->fetch.reply_bytes_max = META_REPLY_BYTES_MAX;
     w->fetch.url = query.p == NULL ? STR_NONE : origin_api_url(r->origin, r->arena, query);
     if (w->fetch.url.p == NULL) {
-        *why = fail(r, RENDER_LIMIT, "the request's memory is full");
+        *why = request_fail(r, RENDER_LIMIT, "the request's memory is full");
         return false;
     }
     w->step = STEP_META;
@@ -497,13 +501,13 @@ static void refused_here(void *ctx)
 {
     struct render_request *r = ctx;
     if (r->work != NULL)
-        finish(r->work, r->work->canceled ? RENDER_CANCELED : r->work->why);
+        render_request_finish(r->work, r->work->canceled ? RENDER_CANCELED : r->work->why);
     else
-        r->done(r, fail(r, RENDER_LIMIT, "the request's memory is full"));
+        r->done(r, request_fail(r, RENDER_LIMIT, "the request's memory is full"));
 }
 
 /* The first request, or the refusal posted. Thread: any. */
-static void begin(struct render_work *w)
+static void render_request_begin(struct render_work *w)
 {
     struct render_request *r = w->r;
     bool begun = false;
@@ -513,7 +517,7 @@ static void begin(struct render_work *w)
     else if (!ends_at_meta(r->want))
         begun = begin_text(w, &w->why);
     else
-        w->why = fail(r, RENDER_REFUSED, "this origin has no metadata");
+        w->why = request_fail(r, RENDER_REFUSED, "this origin has no metadata");
     if (!begun)
         loop_post(r->origin->loop, refused_here, r);
 }
@@ -522,9 +526,11 @@ static void turn_came(struct limiter_pass *p, bool in)
 {
     struct render_work *w = CONTAINER_OF(p, struct render_work, own);
     if (in)
-        begin(w);
+        render_request_begin(w);
     else
-        finish(w, fail(w->r, RENDER_TIMEOUT, "the origin was busy with others until the deadline"));
+        render_request_finish(w,
+                              request_fail(w->r, RENDER_TIMEOUT,
+                                           "the origin was busy with others until the deadline"));
 }
 
 static enum limiter_state turn_take(struct render_work *w)
@@ -557,10 +563,10 @@ void render_start(struct render_request *r)
     *w = (struct render_work){ .r = r, .step = STEP_TURN };
     enum limiter_state turn = turn_take(w); /* WAITING: it may have come by now */
     if (turn == LIMITER_IN) {
-        begin(w);
+        render_request_begin(w);
     } else if (turn == LIMITER_OUT) {
         w->step = STEP_DONE;
-        w->why = fail(r, RENDER_BUSY, "too many requests wait for this origin");
+        w->why = request_fail(r, RENDER_BUSY, "too many requests wait for this origin");
         loop_post(r->origin->loop, refused_here, r);
     }
 }

@@ -50,7 +50,7 @@ static void lock(struct site *s)
     INVARIANT(pthread_mutex_lock(&s->lock) == 0);
 }
 
-static void unlock(struct site *s)
+static void site_unlock(struct site *s)
 {
     INVARIANT(pthread_mutex_unlock(&s->lock) == 0);
 }
@@ -88,19 +88,19 @@ bool origin_idle(struct origin *o)
         return true;
     lock(o->site);
     bool idle = !o->site->fetching;
-    unlock(o->site);
+    site_unlock(o->site);
     return idle;
 }
 
 /* ---- who waits; loop thread ---- */
 
-static void arm(struct site *s)
+static void site_arm(struct site *s)
 {
     mono at = { .ns = INT64_MAX };
     lock(s);
     for (const struct siteinfo_waiter *w = s->waiters; w != NULL; w = w->next)
         at = w->deadline.ns < at.ns ? w->deadline : at;
-    unlock(s);
+    site_unlock(s);
     int64_t rest = at.ns - clock_mono(s->origin->clock).ns;
     if (at.ns == INT64_MAX)
         loop_timer_stop(s->timer);
@@ -108,7 +108,8 @@ static void arm(struct site *s)
         loop_timer_start(s->timer, rest <= 0 ? 0 : rest / NS_PER_MS + 1, 0);
 }
 
-static void tell(struct siteinfo_waiter *list, enum render_why why, const struct err_note *note)
+static void site_tell(struct siteinfo_waiter *list, enum render_why why,
+                      const struct err_note *note)
 {
     while (list != NULL) {
         struct siteinfo_waiter *w = list;
@@ -135,9 +136,9 @@ static void on_deadline(void *ctx)
         *late_end = w;
         late_end = &w->next;
     }
-    unlock(s);
-    arm(s);
-    tell(late, RENDER_TIMEOUT, &why);
+    site_unlock(s);
+    site_arm(s);
+    site_tell(late, RENDER_TIMEOUT, &why);
 }
 
 /* ---- outcomes; loop thread ---- */
@@ -180,7 +181,7 @@ static void rest(struct site *s, struct siteinfo_waiter *waiters, enum render_wh
 {
     arena_reset(&s->arena);
     loop_timer_stop(s->timer);
-    tell(waiters, why, note);
+    site_tell(waiters, why, note);
 }
 
 /* One line a minute, and none for what a server that ends gave up. */
@@ -200,7 +201,7 @@ static void log_failure(struct site *s, struct question *q, bool known)
     q->told_count = 0;
 }
 
-static void fail(struct site *s, unsigned question, enum render_why why)
+static void site_fail(struct site *s, unsigned question, enum render_why why)
 {
     struct question *q = &s->questions[question];
     struct err_note note = s->fetch.note;
@@ -212,7 +213,7 @@ static void fail(struct site *s, unsigned question, enum render_why why)
     q->note = note;
     bool known = question == QUESTION_RULES ? s->info != NULL : s->transforms != TRANSFORMS_UNKNOWN;
     struct siteinfo_waiter *waiters = end_fetching(s);
-    unlock(s);
+    site_unlock(s);
     log_failure(s, q, known);
     siteinfo_unref(&s->parsed);
     rest(s, waiters, why, &note);
@@ -235,14 +236,14 @@ static void probed(struct fetch *f, enum render_why why)
     bool told = why == RENDER_REFUSED || why == RENDER_NO_REVISION || why == RENDER_DENIED ||
                 why == RENDER_FINE;
     if (!told) {
-        fail(s, QUESTION_TRANSFORMS, why);
+        site_fail(s, QUESTION_TRANSFORMS, why);
         return;
     }
     lock(s);
     s->transforms = f->call.status == 405 ? TRANSFORMS_HAD : TRANSFORMS_NONE;
     s->questions[QUESTION_TRANSFORMS].failures = 0;
     struct siteinfo_waiter *waiters = end_fetching(s);
-    unlock(s);
+    site_unlock(s);
     rest(s, waiters, RENDER_FINE, NULL);
 }
 
@@ -283,15 +284,15 @@ static void keep_rules(struct site *s)
     struct siteinfo_waiter *waiters = take_waiters(s, false);
     bool probes = s->waiters != NULL || transforms_due(s, now);
     s->fetching = probes;
-    unlock(s);
+    site_unlock(s);
     s->parsed = NULL;
     siteinfo_unref(&old);
     if (!probes) {
         rest(s, waiters, RENDER_FINE, NULL);
         return;
     }
-    arm(s);
-    tell(waiters, RENDER_FINE, NULL);
+    site_arm(s);
+    site_tell(waiters, RENDER_FINE, NULL);
     probe(s);
 }
 
@@ -303,21 +304,21 @@ static void parse_done(struct loop_job *j, bool canceled)
     if (why == RENDER_FINE)
         keep_rules(s);
     else
-        fail(s, QUESTION_RULES, why);
+        site_fail(s, QUESTION_RULES, why);
 }
 
-static void fetched(struct fetch *f, enum render_why why)
+static void site_fetched(struct fetch *f, enum render_why why)
 {
     struct site *s = f->ctx;
     if (why != RENDER_FINE) {
-        fail(s, QUESTION_RULES, why);
+        site_fail(s, QUESTION_RULES, why);
         return;
     }
     s->job = (struct loop_job){ .run = parse_run, .done = parse_done };
     loop_job_start(s->origin->loop, &s->job);
 }
 
-static void begin(void *ctx)
+static void site_begin(void *ctx)
 {
     struct site *s = ctx;
     struct origin *o = s->origin;
@@ -325,9 +326,9 @@ static void begin(void *ctx)
         s->timer = loop_timer_new(o->loop, on_deadline, s);
     lock(s);
     bool probe_first = s->probe_first;
-    unlock(s);
+    site_unlock(s);
     if (probe_first) {
-        arm(s);
+        site_arm(s);
         probe(s);
         return;
     }
@@ -340,10 +341,10 @@ static void begin(void *ctx)
                         .reply_bytes_max = ORIGIN_API_REPLY_BYTES_MAX,
                         .deadline = mono_add_ms(clock_mono(o->clock), o->opts.timeout_ms),
                         .arena = &s->arena,
-                        .done = fetched,
+                        .done = site_fetched,
                         .ctx = s };
     INVARIANT(s->fetch.url.p != NULL); /* an empty arena of megabytes */
-    arm(s);
+    site_arm(s);
     fetch_start(&s->fetch);
 }
 
@@ -352,13 +353,13 @@ static void arm_post(void *ctx)
     struct site *s = ctx;
     lock(s);
     bool fetching = s->fetching;
-    unlock(s);
+    site_unlock(s);
     if (fetching && s->timer != NULL)
-        arm(s);
+        site_arm(s);
 }
 
 /* Under the lock: whether the caller is to post begin. */
-static bool decide(struct site *s, mono now)
+static bool site_decide(struct site *s, mono now)
 {
     bool old =
         s->info == NULL || now.ns > mono_add_ms(s->had_at, s->origin->opts.siteinfo_ttl_ms).ns;
@@ -378,7 +379,7 @@ struct siteinfo *site_peek(struct site *s)
         return NULL;
     lock(s);
     struct siteinfo *info = s->info == NULL ? NULL : siteinfo_ref(s->info);
-    unlock(s);
+    site_unlock(s);
     return info;
 }
 
@@ -391,7 +392,7 @@ enum origin_transforms origin_transforms(struct origin *o)
     siteinfo_unref(&info);
     lock(o->site);
     enum origin_transforms has = o->site->transforms;
-    unlock(o->site);
+    site_unlock(o->site);
     return has;
 }
 
@@ -404,10 +405,10 @@ struct siteinfo *origin_siteinfo(struct origin *o)
     mono now = clock_mono(o->clock);
     lock(s);
     struct siteinfo *info = s->info == NULL ? NULL : siteinfo_ref(s->info);
-    bool ask = decide(s, now);
-    unlock(s);
+    bool ask = site_decide(s, now);
+    site_unlock(s);
     if (ask)
-        loop_post(o->loop, begin, s);
+        loop_post(o->loop, site_begin, s);
     return info;
 }
 
@@ -431,10 +432,10 @@ static void tell_now(void *ctx)
         const struct question *q = lacks(s, w);
         note = q != NULL ? q->note : note;
         w->why = q == NULL ? RENDER_FINE : w->why;
-        unlock(s);
+        site_unlock(s);
     }
     w->next = NULL;
-    tell(w, w->why, &note);
+    site_tell(w, w->why, &note);
 }
 
 void origin_siteinfo_wait(struct origin *o, struct siteinfo_waiter *w)
@@ -447,17 +448,17 @@ void origin_siteinfo_wait(struct origin *o, struct siteinfo_waiter *w)
     bool ask = false, wait = false;
     if (s != NULL) {
         lock(s);
-        ask = decide(s, now);
+        ask = site_decide(s, now);
         const struct question *q = lacks(s, w);
         wait = q != NULL && s->fetching;
         w->why = q == NULL ? RENDER_FINE : q->why;
         w->next = s->waiters;
         if (wait)
             s->waiters = w;
-        unlock(s);
+        site_unlock(s);
     }
     if (!wait)
         loop_post(o->loop, tell_now, w);
     if (s != NULL && (ask || wait))
-        loop_post(o->loop, ask ? begin : arm_post, s);
+        loop_post(o->loop, ask ? site_begin : arm_post, s);
 }

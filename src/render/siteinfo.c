@@ -90,7 +90,7 @@ bool siteinfo_spells(const struct siteinfo *s, const struct site_namespace *of, 
 
 /* ---- reading ---- */
 
-static err refuse(struct err_note *note, const char *why)
+static err siteinfo_refuse(struct err_note *note, const char *why)
 {
     return err_bad(note, "siteinfo: %s", why);
 }
@@ -111,12 +111,12 @@ static err add_name(struct siteinfo *s, struct site_namespace *of, str name, str
     if (name.n == 0)
         return ERR_OK;
     if (!siteinfo_fold(name, &f))
-        return refuse(note, "a namespace with a name too long");
+        return siteinfo_refuse(note, "a namespace with a name too long");
     if (s->names_count == SITEINFO_NAMES_MAX)
-        return refuse(note, "too many names of namespaces");
+        return siteinfo_refuse(note, "too many names of namespaces");
     str spelling = underscored(&s->arena, name);
     if (spelling.p == NULL)
-        return refuse(note, "too large");
+        return siteinfo_refuse(note, "too large");
     s->names[s->names_count++] = (struct site_name){ .spelling = spelling, .of = of };
     if (map_get(s->by_name, folded_str(&f)) == NULL)
         INVARIANT(map_put(s->by_name, folded_str(&f), of) == NULL);
@@ -129,10 +129,10 @@ static err read_namespace(struct siteinfo *s, const json_t *value, struct err_no
     str name = STR_NONE, canonical = STR_NONE, letters = STR_NONE;
     if (json_body_i64(value, "id", -100, INT32_MAX, &ns->id, note) != ERR_OK ||
         json_body_str(value, "name", &name, note) != ERR_OK)
-        return refuse(note, "a namespace without id or name");
+        return siteinfo_refuse(note, "a namespace without id or name");
     ns->name = underscored(&s->arena, name);
     if (ns->name.p == NULL)
-        return refuse(note, "too large");
+        return siteinfo_refuse(note, "too large");
     if (json_body_str(value, "case", &letters, NULL) == ERR_OK)
         ns->first_letter = str_eq(letters, STR("first-letter"));
     s->namespaces_count++;
@@ -156,20 +156,20 @@ static err read_namespaces(struct siteinfo *s, const json_t *query, struct err_n
     const char *key;
     json_t *value;
     if (json_body_object(query, "namespaces", &object, note) != ERR_OK)
-        return refuse(note, "no namespaces");
+        return siteinfo_refuse(note, "no namespaces");
     if (json_object_size(object) > SITEINFO_NAMESPACES_MAX)
-        return refuse(note, "too many namespaces");
+        return siteinfo_refuse(note, "too many namespaces");
     s->namespaces = arena_calloc(&s->arena, json_object_size(object) + 1, sizeof s->namespaces[0]);
     s->names = arena_calloc(&s->arena, SITEINFO_NAMES_MAX, sizeof s->names[0]);
     if (s->namespaces == NULL || s->names == NULL)
-        return refuse(note, "too large");
+        return siteinfo_refuse(note, "too large");
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
         err e = read_namespace(s, value, note);
         if (e != ERR_OK)
             return e;
     }
-    return by_id(s, NS_MAIN) != NULL ? ERR_OK : refuse(note, "no main namespace");
+    return by_id(s, NS_MAIN) != NULL ? ERR_OK : siteinfo_refuse(note, "no main namespace");
 }
 
 static err read_aliases(struct siteinfo *s, const json_t *query, struct err_note *note)
@@ -183,7 +183,7 @@ static err read_aliases(struct siteinfo *s, const json_t *query, struct err_note
         str alias;
         if (json_body_i64(value, "id", -100, INT32_MAX, &id, note) != ERR_OK ||
             json_body_str(value, "alias", &alias, note) != ERR_OK)
-            return refuse(note, "an alias without id or name");
+            return siteinfo_refuse(note, "an alias without id or name");
         err e = by_id(s, id) == NULL ? ERR_OK : add_name(s, by_id(s, id), alias, note);
         if (e != ERR_OK)
             return e;
@@ -197,13 +197,13 @@ static err read_interwikis(struct siteinfo *s, const json_t *query, struct err_n
     if (json_body_array(query, "interwikimap", &array, NULL) != ERR_OK)
         return ERR_OK;
     if (json_array_size(array) > SITEINFO_INTERWIKIS_MAX)
-        return refuse(note, "too many interwiki prefixes");
+        return siteinfo_refuse(note, "too many interwiki prefixes");
     for (size_t i = 0; i < json_array_size(array); i++) {
         str prefix;
         struct folded f;
         if (json_body_str(json_array_get(array, i), "prefix", &prefix, NULL) != ERR_OK ||
             !siteinfo_fold(prefix, &f))
-            return refuse(note, "an interwiki without prefix");
+            return siteinfo_refuse(note, "an interwiki without prefix");
         (void)map_put(s->interwikis, folded_str(&f), s); /* said twice: the same */
     }
     return ERR_OK;
@@ -261,7 +261,7 @@ static err read_general(struct siteinfo *s, const json_t *query, struct err_note
 {
     const json_t *general = NULL;
     if (json_body_object(query, "general", &general, note) != ERR_OK)
-        return refuse(note, "no general part");
+        return siteinfo_refuse(note, "no general part");
     str server = text_or(general, "server", STR("")), language = text_or(general, "lang", STR(""));
     read_legal(s, text_or(general, "legaltitlechars", str_of(legal_default)));
     s->language = arena_copy(&s->arena, language);
@@ -269,14 +269,15 @@ static err read_general(struct siteinfo *s, const json_t *query, struct err_note
     s->server = arena_printf(&s->arena, "%s%.*s", relative ? "https:" : "", STR_ARG(server));
     for (size_t i = 0; i < COUNT_OF(dotted); i++)
         s->dotted_i = s->dotted_i || str_eq(language, str_of(dotted[i]));
-    return s->language.p != NULL && s->server.p != NULL ? ERR_OK : refuse(note, "too large");
+    return s->language.p != NULL && s->server.p != NULL ? ERR_OK
+                                                        : siteinfo_refuse(note, "too large");
 }
 
 static err read_all(struct siteinfo *s, const json_t *root, struct err_note *note)
 {
     const json_t *query = NULL;
     if (json_body_object(root, "query", &query, note) != ERR_OK)
-        return refuse(note, "the reply has no query");
+        return siteinfo_refuse(note, "the reply has no query");
     err e = read_general(s, query, note);
     if (e == ERR_OK)
         e = read_namespaces(s, query, note);

@@ -36,7 +36,7 @@ static bool is_bidi(ucs4_t c)
     return c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e);
 }
 
-static str trim(str s)
+static str title_rules_trim(str s)
 {
     while (s.n > 0 && s.p[0] == '_')
         s = str_skip(s, 1);
@@ -74,7 +74,7 @@ static err tidy(struct arena *a, str title, str *out, struct err_note *note)
         }
         nfc = str_skip(nfc, bytes);
     }
-    *out = trim((str){ .p = copy, .n = n });
+    *out = title_rules_trim((str){ .p = copy, .n = n });
     return ERR_OK;
 }
 
@@ -165,7 +165,7 @@ static bool is_relative(str t)
            str_find_str(t, STR("/../")) < t.n || str_ends(t, STR("/.")) || str_ends(t, STR("/.."));
 }
 
-static err check(const struct siteinfo *s, const struct split *p, struct err_note *note)
+static err title_rules_check(const struct siteinfo *s, const struct split *p, struct err_note *note)
 {
     str t = p->rest;
     err e = check_bytes(s, t, note);
@@ -218,8 +218,8 @@ static str capital(const struct siteinfo *s, struct arena *a, str t)
     return nfc; /* the capital may make one letter with a mark that its small one only carries */
 }
 
-static err build(const struct siteinfo *s, struct arena *a, str wrote, struct split *p,
-                 struct title_key *out)
+static err title_rules_build(const struct siteinfo *s, struct arena *a, str wrote, struct split *p,
+                             struct title_key *out)
 {
     if (p->in->first_letter)
         p->rest = capital(s, a, p->rest);
@@ -271,7 +271,7 @@ err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct
     if (e != ERR_OK)
         return e;
     if (t.n > 0 && t.p[0] == ':')
-        t = trim(str_skip(t, 1));
+        t = title_rules_trim(str_skip(t, 1));
     if (t.n == 0)
         return err_bad(note, "the title is empty");
     e = split_namespace(s, t, &p, note);
@@ -283,10 +283,10 @@ err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct
         while (p.rest.n > 0 && p.rest.p[p.rest.n - 1] == '_')
             p.rest.n--;
     }
-    e = check(s, &p, note);
+    e = title_rules_check(s, &p, note);
     if (e != ERR_OK)
         return e;
-    e = build(s, a, title, &p, out);
+    e = title_rules_build(s, a, title, &p, out);
     if (e == ERR_OK && out->key.p[out->key.n - p.rest.n] == ':')
         return err_bad(note, "the title begins with a colon");
     return e;

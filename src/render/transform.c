@@ -26,7 +26,7 @@ static enum reply_kind kind_of(const struct transform_request *t)
     return REPLY_BUNDLE;
 }
 
-static void finish(struct transform_work *w, enum render_why why)
+static void transform_finish(struct transform_work *w, enum render_why why)
 {
     if (why == RENDER_CANCELED)
         err_note_set(&w->t->note, "canceled");
@@ -64,10 +64,10 @@ static void check_done(struct loop_job *j, bool canceled)
     struct transform_work *w = CONTAINER_OF(j, struct transform_work, job);
     enum render_why why = canceled || w->canceled ? RENDER_CANCELED : w->why;
     fetch_count(&w->fetch, why);
-    finish(w, why);
+    transform_finish(w, why);
 }
 
-static void fetched(struct fetch *f, enum render_why why)
+static void transform_fetched(struct fetch *f, enum render_why why)
 {
     struct transform_work *w = f->ctx;
     struct transform_request *t = w->t;
@@ -78,7 +78,7 @@ static void fetched(struct fetch *f, enum render_why why)
     t->retry_after_s = f->retry_after_s;
     t->note = f->note;
     if (why != RENDER_FINE) {
-        finish(w, why);
+        transform_finish(w, why);
         return;
     }
     w->step = STEP_CHECK;
@@ -115,7 +115,7 @@ static struct transform_work *work_new(struct transform_request *t)
                                .reply_bytes_max = t->origin->opts.reply_bytes_max,
                                .deadline = t->deadline,
                                .arena = t->arena,
-                               .done = fetched,
+                               .done = transform_fetched,
                                .ctx = w };
     if (w->fetch.url.p == NULL)
         return NULL;
@@ -138,7 +138,7 @@ static void refused_here(void *ctx)
 static void turned_away(void *ctx)
 {
     struct transform_work *w = ctx;
-    finish(w, w->canceled ? RENDER_CANCELED : RENDER_BUSY);
+    transform_finish(w, w->canceled ? RENDER_CANCELED : RENDER_BUSY);
 }
 
 /* Thread: any. */
@@ -156,7 +156,7 @@ static void turn_came(struct limiter_pass *p, bool in)
         return;
     }
     err_note_set(&w->t->note, "the origin was busy with other transforms until the deadline");
-    finish(w, RENDER_TIMEOUT);
+    transform_finish(w, RENDER_TIMEOUT);
 }
 
 void transform_start(struct transform_request *t)

@@ -86,7 +86,7 @@ static void parts_take(const struct server_secondary *k, const struct restbase_r
 }
 
 /* Too large for an answer is too large for us. */
-static void looked(struct restbase_look *l, void *ctx)
+static void boot_secondary_looked(struct restbase_look *l, void *ctx)
 {
     struct secondary_read *r = ctx;
     const struct restbase_render *found = NULL;
@@ -123,7 +123,7 @@ static bool source_start(struct secondary_source *s, struct secondary_read *r)
                                       .rev = r->name.rev,
                                       .tid = r->name.tid,
                                       .deadline = r->deadline,
-                                      .done = looked,
+                                      .done = boot_secondary_looked,
                                       .ctx = r });
     if (r->own == NULL)
         r->why = ERR_NOT_FOUND; /* no such revision fits into the tables */

@@ -8,7 +8,8 @@
 enum { KEYSPACE_BYTES_MAX = 48 };
 static const char section[] = "page.secondary";
 
-static err fail(const struct options *o, const char *name, struct err_note *note, const char *what)
+static err options_secondary_fail(const struct options *o, const char *name, struct err_note *note,
+                                  const char *what)
 {
     return option_fail(option_from(o, name), str_of(name), note, "%s", what);
 }
@@ -51,8 +52,9 @@ static err finish_tables(struct options *o, struct err_note *note)
     while (rest.n > 0 && why == ERR_OK)
         why = table_take(o, str_trim(str_split(&rest, ',')), note);
     if (why == ERR_OK && o->config.secondary.tables_count == 0)
-        why = fail(o, "page.secondary.keyspaces", note,
-                   "is wanted: the keyspace of each content, such as html=KEYSPACE");
+        why = options_secondary_fail(
+            o, "page.secondary.keyspaces", note,
+            "is wanted: the keyspace of each content, such as html=KEYSPACE");
     return why;
 }
 
@@ -79,7 +81,7 @@ static err finish_domains(struct options *o, struct err_note *note)
         str there = str_trim(str_split(&rest, ',')), ours = str_trim(str_split(&there, '='));
         there = str_trim(there);
         if (ours.n == 0 || there.n == 0)
-            return fail(o, name, note, "NAME=THERE is wanted for each domain");
+            return options_secondary_fail(o, name, note, "NAME=THERE is wanted for each domain");
         if (!is_domain(&o->config, ours))
             return option_fail(option_from(o, name), str_of(name), note,
                                "\"%.*s\" is no domain of this server", STR_ARG(str_take(ours, 80)));
@@ -106,7 +108,8 @@ static err refuse_idle(struct options *o, struct err_note *note)
     };
     for (size_t i = 0; i < COUNT_OF(names); i++)
         if (option_shown(o, names[i]) != NULL)
-            return fail(o, names[i], note, "does nothing without page.secondary.contact_points");
+            return options_secondary_fail(o, names[i], note,
+                                          "does nothing without page.secondary.contact_points");
     return ERR_OK;
 }
 
@@ -117,8 +120,9 @@ err options_finish_secondary(struct options *o, struct err_note *note)
         return refuse_idle(o, note);
     err why = options_finish_points(o, c, "page.secondary.contact_points", note);
     if (why == ERR_OK && !option_is_said(c->local_dc))
-        why = fail(o, "page.secondary.local_dc", note,
-                   "is wanted: the name of the data centre whose nodes are asked");
+        why =
+            options_secondary_fail(o, "page.secondary.local_dc", note,
+                                   "is wanted: the name of the data centre whose nodes are asked");
     if (why == ERR_OK)
         why = finish_tables(o, note);
     if (why == ERR_OK)

@@ -166,7 +166,7 @@ static err store_flag(const struct option_value *v, struct err_note *note)
 
 /* ---- texts ---- */
 
-static const char *kept(struct options *o, str text)
+static const char *options_value_kept(struct options *o, str text)
 {
     return arena_cstr(&o->texts, text);
 }
@@ -185,7 +185,7 @@ static err store_text(struct options *o, const struct option_value *v, struct er
     for (size_t i = 0; i < v->text.n; i++)
         if ((unsigned char)v->text.p[i] < 0x20 || v->text.p[i] == 0x7f)
             return fail_value(v, note, "holds a control character");
-    const char *copy = kept(o, v->text);
+    const char *copy = options_value_kept(o, v->text);
     if (copy == NULL)
         return too_much(v, note);
     memcpy((char *)v->base + v->row->offset, &copy, sizeof copy);
@@ -210,7 +210,7 @@ static err store_names(struct options *o, const struct option_value *v, struct e
                 return option_fail(v->from, v->name, note, "\"%.*s\" is there twice", STR_ARG(one));
         if (count == PAGE_CONTENTS_MAX)
             return option_fail(v->from, v->name, note, "more than %d names", PAGE_CONTENTS_MAX);
-        names[count] = kept(o, one);
+        names[count] = options_value_kept(o, one);
         if (names[count] == NULL)
             return too_much(v, note);
         count++;
@@ -241,7 +241,7 @@ static bool parse_unix(struct options *o, str text, struct http_listen *out)
     for (size_t i = 0; i < path.n; i++)
         if ((unsigned char)path.p[i] < 0x20 || path.p[i] == 0x7f)
             return false; /* it is printed in lines that others read */
-    const char *copy = kept(o, text);
+    const char *copy = options_value_kept(o, text);
     if (copy == NULL)
         return false;
     *out = (struct http_listen){ .address = copy, .content = true };
@@ -276,7 +276,7 @@ bool option_parse_listen(struct options *o, str text, struct http_listen *out)
         return false;
     if (inet_pton(bracketed ? AF_INET6 : AF_INET, address, parsed) != 1)
         return false;
-    const char *copy = kept(o, host);
+    const char *copy = options_value_kept(o, host);
     if (copy == NULL)
         return false;
     *out = (struct http_listen){ .address = copy, .port = (uint16_t)port, .content = true };

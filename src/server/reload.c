@@ -56,7 +56,7 @@ static void say_changed(void *ctx, const char *name, const char *how, bool taken
         log_event(log_of(r), LOG_WARN, "reload.needs_restart", LOG_CSTR("option", name));
 }
 
-static void take(struct reload *r)
+static void reload_take(struct reload *r)
 {
     r->taken = r->waiting = 0;
     options_doubts(r->fresh, say_doubt, r);
@@ -80,7 +80,7 @@ static void record_done(struct loop_job *j, bool canceled)
     struct reload *r = CONTAINER_OF(j, struct reload, job);
     r->busy = false;
     if (!canceled && r->why == ERR_OK)
-        take(r);
+        reload_take(r);
     else
         say_refused(r, canceled ? "the server ends" : r->note.text);
     options_free(&r->fresh);
@@ -107,7 +107,7 @@ void reload_now(struct reload *r)
     r->policies_count =
         settings_policies(options_config(r->opts.options), options_config(r->fresh), r->policies);
     if (r->policies_count == 0) {
-        take(r);
+        reload_take(r);
         options_free(&r->fresh);
         return;
     }

@@ -188,7 +188,7 @@ static void announce(const struct server *s)
                   LOG_CSTR("what", "anybody on this machine may move the clock of this store"));
 }
 
-static int run(struct serve *v, const struct config *config)
+static int server_serve_run(struct serve *v, const struct config *config)
 {
     enum server_exit status = SERVER_FAILED;
     struct err_note note;
@@ -250,7 +250,7 @@ int serve_main(int argc, char **argv, char *const *envp)
         options_load(v->options, &from, &note) == ERR_OK) {
         options_gone(v->options, warn_gone, NULL);
         options_doubts(v->options, say_line, NULL);
-        status = run(v, options_config(v->options));
+        status = server_serve_run(v, options_config(v->options));
     } else {
         options_faults(v->options, &note, say_line, NULL);
     }

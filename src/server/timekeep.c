@@ -12,7 +12,7 @@ void timekeep_init(struct timekeep *t, struct sysclock *sysclock, struct log *lo
                             .ahead = metrics_one(metrics, METRIC_CLOCK_AHEAD_SECONDS) };
 }
 
-static void tell(const struct timekeep *t, struct sysclock_look look)
+static void timekeep_tell(const struct timekeep *t, struct sysclock_look look)
 {
     static const struct {
         const char *event, *what;
@@ -48,7 +48,7 @@ void timekeep_tick(struct timekeep *t)
     struct sysclock_look look = sysclock_tick(t->sysclock);
     bool followed = look.verdict == SYSCLOCK_STEPPED;
     if (look.verdict != t->verdict)
-        tell(t, look);
+        timekeep_tell(t, look);
     t->verdict = followed ? SYSCLOCK_NEAR : look.verdict; /* each step is told */
     metric_set(t->ahead, followed ? 0 : -(look.lead_ns / NS_PER_S));
 }

@@ -153,7 +153,7 @@ static void cull_done(struct loop_job *j, bool canceled)
 
 /* What a big body was taken apart into lies scattered over the workers' heaps: free() alone keeps
  * all of it. So it does with what large answers were. */
-static void trim(struct app *app)
+static void upkeep_trim(struct app *app)
 {
     if (budget_fallen(app->budget) >= UPKEEP_FALLEN_BYTES)
         atomic_store(&app->trims, APP_TRIMS);
@@ -171,7 +171,7 @@ static void reclaim_run(struct loop_job *j)
     struct upkeep *u = r->upkeep;
     r->more = false;
     if (r->store == NULL)
-        trim(u->app);
+        upkeep_trim(u->app);
     err why = r->store == NULL ? engine_reclaim(u->app->engine, &r->more)
                                : r->store->ops->reclaim(r->store, &r->more);
     if (why == ERR_OK || why == ERR_SHUTDOWN || (r->store != NULL && why == ERR_UNAVAILABLE))

@@ -6,7 +6,7 @@ bool page_condition_is_none(const struct page_condition *c)
     return c->match.kind == MATCH_UNASKED && c->none_match.kind == MATCH_UNASKED && !c->dated;
 }
 
-static bool matches(const struct page_match *m, const struct page_name *name)
+static bool condition_matches(const struct page_match *m, const struct page_name *name)
 {
     if (m->kind == MATCH_ANY)
         return true;
@@ -18,11 +18,11 @@ static bool matches(const struct page_match *m, const struct page_name *name)
 
 enum page_verdict page_condition_judge(const struct page_condition *c, struct page_name name)
 {
-    if (c->match.kind != MATCH_UNASKED && !matches(&c->match, &name))
+    if (c->match.kind != MATCH_UNASKED && !condition_matches(&c->match, &name))
         return CONDITION_FAILS;
     if (c->dated && !store_time_before(tid_time(name.tid), c->before))
         return CONDITION_FAILS;
-    bool same = c->none_match.kind != MATCH_UNASKED && matches(&c->none_match, &name);
+    bool same = c->none_match.kind != MATCH_UNASKED && condition_matches(&c->none_match, &name);
     return same ? CONDITION_SAME : CONDITION_HOLDS;
 }
 

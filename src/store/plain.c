@@ -33,7 +33,7 @@ static bool is_letter(char c)
 }
 
 /* Place of the first c at or behind at, else the end. */
-static size_t find(str text, size_t at, char c)
+static size_t plain_find(str text, size_t at, char c)
 {
     const char *found = at < text.n ? memchr(text.p + at, c, text.n - at) : NULL;
     return found == NULL ? text.n : (size_t)(found - text.p);
@@ -66,7 +66,7 @@ static bool skip_quoted(struct scan *s)
 {
     if (s->at >= s->text.n || (s->text.p[s->at] != '"' && s->text.p[s->at] != '\''))
         return false;
-    size_t end = find(s->text, s->at + 1, s->text.p[s->at]);
+    size_t end = plain_find(s->text, s->at + 1, s->text.p[s->at]);
     s->at = end == s->text.n ? end : end + 1;
     return end < s->text.n;
 }
@@ -114,7 +114,7 @@ void bundle_plain(str html, void (*piece)(void *ctx, str bytes), void *ctx)
 {
     struct scan s = { .text = html, .piece = piece, .ctx = ctx };
     while (s.at < html.n) {
-        s.at = find(html, s.at, '<');
+        s.at = plain_find(html, s.at, '<');
         if (s.at + 1 >= html.n)
             break;
         if (is_letter(html.p[s.at + 1])) {

@@ -2,7 +2,7 @@
 #include "base/utf8.h"
 #include "store/page_store.h"
 
-static err refuse(struct err_note *note, const char *why)
+static err titlekey_refuse(struct err_note *note, const char *why)
 {
     err_note_set(note, "%s", why);
     return ERR_BAD;
@@ -24,19 +24,19 @@ err page_title_key(struct arena *a, str title, str *out, struct err_note *note)
         4 * (size_t)PAGE_TITLE_BYTES_MAX) /* no normal form is that much shorter: spare the work */
         return too_long(note, title.n);
     if (!utf8_valid(title))
-        return refuse(note, "the title is not UTF-8");
+        return titlekey_refuse(note, "the title is not UTF-8");
     err e = utf8_nfc(a, title, &key);
     if (e != ERR_OK)
-        return e == ERR_BAD ? refuse(note, "the title is not UTF-8") : e;
+        return e == ERR_BAD ? titlekey_refuse(note, "the title is not UTF-8") : e;
     if (key.n == 0)
-        return refuse(note, "the title is empty");
+        return titlekey_refuse(note, "the title is empty");
     if (key.n > PAGE_TITLE_BYTES_MAX)
         return too_long(note, key.n);
     if (str_eq(key, STR(".")) || str_eq(key, STR("..")))
-        return refuse(note, "a title cannot be . or ..");
+        return titlekey_refuse(note, "a title cannot be . or ..");
     for (size_t i = 0; i < key.n; i++)
         if ((unsigned char)key.p[i] < 0x20 || key.p[i] == 0x7f)
-            return refuse(note, "the title holds a control character");
+            return titlekey_refuse(note, "the title holds a control character");
     *out = key;
     return ERR_OK;
 }

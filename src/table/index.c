@@ -108,7 +108,7 @@ err index_write(struct engine_txn *t, const struct index_row *r, bool *any, stru
     return ERR_OK;
 }
 
-static void append(struct buf *keys, str key, unsigned *count)
+static void index_append(struct buf *keys, str key, unsigned *count)
 {
     buf_put_be16(keys, (uint16_t)key.n);
     buf_put(keys, key);
@@ -136,9 +136,9 @@ err index_trails(struct engine_view *v, str row_key, struct buf *keys, unsigned 
             break;
         if (row.key.n != first.n)
             continue;
-        append(keys, row.key, count);
+        index_append(keys, row.key, count);
         if (!damaged)
-            append(keys, row.value, count);
+            index_append(keys, row.value, count);
     }
     engine_cursor_close(&c);
     return e == ERR_NOT_FOUND ? ERR_OK : e;

@@ -57,7 +57,7 @@ static err batch_read(const struct store_look *p, const json_t *json, const stru
     return ERR_OK;
 }
 
-static err parse(const struct store_look *p, const json_t *json, struct table_parse *out)
+static err parse_parse(const struct store_look *p, const json_t *json, struct table_parse *out)
 {
     bool batch = out->kind == QUERY_BATCH;
     size_t count = batch ? json_array_size(json) : 1;
@@ -91,7 +91,7 @@ err tables_parse(struct tables *ts, struct table_parse *p, bool now)
                                .now = now,
                                .arena = p->arena,
                                .note = &why };
-    e = parse(&look, json, p);
+    e = parse_parse(&look, json, p);
     engine_view_end(&look.view);
     json_decref(json);
     store_memory_note(e, p->arena, &why);

@@ -49,7 +49,7 @@ struct scan {
 
 /* ---- what is asked for ---- */
 
-static err want(struct scan *s, str name)
+static err read_want(struct scan *s, str name)
 {
     const struct schema_attr *at = schema_find(s->schema, name);
     if (at == NULL) {
@@ -69,7 +69,7 @@ static err want(struct scan *s, str name)
 static err wants_read(struct scan *s)
 {
     for (unsigned i = 0; i < s->g->proj_count; i++) {
-        err e = want(s, s->g->proj[i]);
+        err e = read_want(s, s->g->proj[i]);
         if (e != ERR_OK)
             return e;
     }
@@ -184,7 +184,7 @@ static bool holds(enum table_op op, int order)
     return false;
 }
 
-static bool matches(const struct scan *s, const struct key_parts *parts)
+static bool read_matches(const struct scan *s, const struct key_parts *parts)
 {
     for (unsigned i = 0; !s->plan.exact && i < s->g->predicates_count; i++) {
         const struct table_predicate *p = &s->g->predicates[i];
@@ -258,8 +258,8 @@ static bool limit_met(const struct scan *s)
 }
 
 /* A row that is alive and whose key matches: the limit first, then its bytes. */
-static err take(struct scan *s, const struct engine_row *row, const struct key_parts *parts,
-                store_time expiry)
+static err read_take(struct scan *s, const struct engine_row *row, const struct key_parts *parts,
+                     store_time expiry)
 {
     if (limit_met(s)) {
         s->full = true;
@@ -282,10 +282,10 @@ static err look_row(struct scan *s, const struct engine_row *row)
     if (e != ERR_OK || !store_time_before(s->now, head.expiry))
         return e;
     e = key_split(&s->scratch, s->schema, key_buf_str(&s->met), &parts);
-    if (e != ERR_OK || parts.is_static || !matches(s, &parts))
+    if (e != ERR_OK || parts.is_static || !read_matches(s, &parts))
         return e;
     INVARIANT(key_buf_set(&s->row_key, key_buf_str(&s->met)));
-    return take(s, row, &parts, head.expiry);
+    return read_take(s, row, &parts, head.expiry);
 }
 
 /* ---- one entry of an index ---- */
@@ -344,7 +344,7 @@ static err look_entry(struct scan *s, const struct engine_row *entry)
     if (!row_key_take(s, entry->value))
         return ERR_CORRUPT;
     err e = key_split(&s->scratch, s->schema, key_buf_str(&s->met), &parts);
-    if (e != ERR_OK || !matches(s, &parts))
+    if (e != ERR_OK || !read_matches(s, &parts))
         return e;
     if (is_grouped(s))
         e = newest_find(s);
@@ -356,7 +356,8 @@ static err look_entry(struct scan *s, const struct engine_row *entry)
         e = row_head_read(row.value, &head);
     if (e != ERR_OK || !holds)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
-    return store_time_before(s->now, head.expiry) ? take(s, &row, &parts, head.expiry) : ERR_OK;
+    return store_time_before(s->now, head.expiry) ? read_take(s, &row, &parts, head.expiry)
+                                                  : ERR_OK;
 }
 
 /* ---- the walk ---- */
@@ -379,7 +380,7 @@ static err damage_tell(struct scan *s)
     if (s->r->damaged == NULL || s->damaged == TABLE_DAMAGED_MAX)
         return ERR_CORRUPT;
     err e = key_split(&s->scratch, s->schema, key_buf_str(&s->met), &parts);
-    if (e == ERR_LIMIT || (e == ERR_OK && (parts.is_static || !matches(s, &parts))))
+    if (e == ERR_LIMIT || (e == ERR_OK && (parts.is_static || !read_matches(s, &parts))))
         return e;
     if (limit_met(s)) {
         s->full = true;
@@ -398,7 +399,7 @@ static err damage_tell(struct scan *s)
 }
 
 /* One step of the walk. known: the key met is one, so that a token may name it. */
-static err step(struct scan *s, struct engine_cursor *c, bool *known)
+static err read_step(struct scan *s, struct engine_cursor *c, bool *known)
 {
     struct engine_row row;
     err e = engine_cursor_next(c, &row);
@@ -420,13 +421,13 @@ static err step(struct scan *s, struct engine_cursor *c, bool *known)
     return e == ERR_CORRUPT ? damage_tell(s) : e;
 }
 
-static err walk(struct scan *s, struct engine_cursor *c)
+static err read_walk(struct scan *s, struct engine_cursor *c)
 {
     for (;;) {
         struct key_buf behind;
         unsigned emitted = s->emitted;
         bool known;
-        err e = step(s, c, &known);
+        err e = read_step(s, c, &known);
         if (e != ERR_OK)
             return e == ERR_NOT_FOUND ? ERR_OK : e;
         if (s->full)
@@ -477,7 +478,7 @@ static err scan_run(struct scan *s, str *next)
                                   .until = key_buf_str(&s->plan.until),
                                   .reversed = s->g->reversed };
     struct engine_cursor *c = engine_cursor_open(s->r->view, &range);
-    e = walk(s, c);
+    e = read_walk(s, c);
     engine_cursor_close(&c);
     return e == ERR_OK ? token_make(s, next) : e;
 }

@@ -79,7 +79,7 @@ static err attrs_read(struct arena *a, const json_t *json, struct schema *s, str
 
 /* ---- index ---- */
 
-static const char *member(const json_t *json, const char *name)
+static const char *schema_member(const json_t *json, const char *name)
 {
     const char *text = json_body_word(json_object_get(json, name));
     return text == NULL ? "" : text;
@@ -87,7 +87,8 @@ static const char *member(const json_t *json, const char *name)
 
 static err range_add(struct schema *s, unsigned index, const json_t *entry, struct err_note *note)
 {
-    const char *order = json_object_get(entry, "order") == NULL ? "asc" : member(entry, "order");
+    const char *order =
+        json_object_get(entry, "order") == NULL ? "asc" : schema_member(entry, "order");
     bool desc = strcmp(order, "desc") == 0;
     if (!desc && strcmp(order, "asc") != 0) {
         err_note_set(note, "index order of %.*s must be asc or desc",
@@ -117,7 +118,7 @@ static err hash_add(struct schema *s, unsigned index, struct err_note *note)
 
 static err index_add(struct schema *s, const json_t *entry, struct err_note *note)
 {
-    const char *name = member(entry, "attribute"), *type = member(entry, "type");
+    const char *name = schema_member(entry, "attribute"), *type = schema_member(entry, "type");
     unsigned index = 0;
     while (index < s->attrs_count && !str_eq(s->attrs[index].name, str_of(name)))
         index++;

@@ -30,7 +30,7 @@ struct reading {
     bool named[TABLE_ATTRS_MAX];
 };
 
-static err refuse(const struct reading *r, const char *what, str attr)
+static err schema_index_refuse(const struct reading *r, const char *what, str attr)
 {
     err_note_set(r->note, "secondaryIndexes.%.*s: %s%s%.*s", STR_ARG(r->index->name), what,
                  attr.n > 0 ? ": " : "", STR_ARG(str_take(attr, TABLE_ATTR_NAME_BYTES_MAX)));
@@ -46,8 +46,9 @@ static err key_add(struct reading *r, unsigned attr, bool hash, bool desc)
 {
     struct schema_index *ix = r->index;
     if ((hash ? ix->hash_count : ix->range_count) == TABLE_KEY_ATTRS_MAX)
-        return refuse(r, "more than 16 hash or range attributes, with those of the table's own key",
-                      STR_NONE);
+        return schema_index_refuse(
+            r, "more than 16 hash or range attributes, with those of the table's own key",
+            STR_NONE);
     ix->desc[keys_count(ix)] = desc;
     ix->keys[keys_count(ix)] = (uint8_t)attr;
     if (hash)
@@ -57,7 +58,7 @@ static err key_add(struct reading *r, unsigned attr, bool hash, bool desc)
     return ERR_OK;
 }
 
-static const char *member(const json_t *json, const char *name)
+static const char *schema_index_member(const json_t *json, const char *name)
 {
     const char *text = json_body_word(json_object_get(json, name));
     return text == NULL ? "" : text;
@@ -67,32 +68,34 @@ static const char *member(const json_t *json, const char *name)
  * their own. */
 static err entry_read(struct reading *r, const json_t *entry, bool hashes)
 {
-    str name = str_of(member(entry, "attribute"));
-    const char *type = member(entry, "type");
+    str name = str_of(schema_index_member(entry, "attribute"));
+    const char *type = schema_index_member(entry, "type");
     const struct schema_attr *at = schema_find(r->schema, name);
     bool hash = strcmp(type, "hash") == 0, range = strcmp(type, "range") == 0;
     if (at == NULL)
-        return refuse(r, "is not in attributes", name);
+        return schema_index_refuse(r, "is not in attributes", name);
     if (!hash && !range && strcmp(type, "proj") != 0 && strcmp(type, "static") != 0)
-        return refuse(r, "its type must be hash, range, static or proj", name);
+        return schema_index_refuse(r, "its type must be hash, range, static or proj", name);
     if (hash != hashes)
         return ERR_OK;
     unsigned index = (unsigned)(at - r->schema->attrs);
     if (r->named[index])
-        return refuse(r, "named twice", name);
+        return schema_index_refuse(r, "named twice", name);
     r->named[index] = r->index->shown[index] = true;
     if (!hash && !range)
         return ERR_OK;
     if (at->kind.set)
-        return refuse(r, "a set cannot be hash or range", name);
+        return schema_index_refuse(r, "a set cannot be hash or range", name);
     if (at->role == ROLE_STATIC)
-        return refuse(r,
-                      "a static attribute cannot be hash or range: it would change the entries of "
-                      "a whole partition",
-                      name);
-    const char *order = json_object_get(entry, "order") == NULL ? "asc" : member(entry, "order");
+        return schema_index_refuse(
+            r,
+            "a static attribute cannot be hash or range: it would change the entries of "
+            "a whole partition",
+            name);
+    const char *order =
+        json_object_get(entry, "order") == NULL ? "asc" : schema_index_member(entry, "order");
     if (strcmp(order, "asc") != 0 && strcmp(order, "desc") != 0)
-        return refuse(r, "its order must be asc or desc", name);
+        return schema_index_refuse(r, "its order must be asc or desc", name);
     return key_add(r, index, hash, range && strcmp(order, "desc") == 0);
 }
 
@@ -129,15 +132,15 @@ static err rest_add(struct reading *r, const uint8_t *list, unsigned count)
 static err index_read(struct reading *r, const json_t *list)
 {
     if (r->index->name.n == 0 || r->index->name.n > TABLE_ATTR_NAME_BYTES_MAX)
-        return refuse(r, "its name must have 1 to 64 bytes", STR_NONE);
+        return schema_index_refuse(r, "its name must have 1 to 64 bytes", STR_NONE);
     if (!json_is_array(list) || json_array_size(list) == 0)
-        return refuse(r, "must be an array of {attribute, type, order}", STR_NONE);
+        return schema_index_refuse(r, "must be an array of {attribute, type, order}", STR_NONE);
     err e = ERR_OK;
     for (unsigned round = 0; round < 2; round++)
         for (size_t i = 0; e == ERR_OK && i < json_array_size(list); i++)
             e = entry_read(r, json_array_get(list, i), round == 0);
     if (e == ERR_OK && r->index->hash_count == 0)
-        return refuse(r, "needs at least one hash attribute", STR_NONE);
+        return schema_index_refuse(r, "needs at least one hash attribute", STR_NONE);
     if (e == ERR_OK)
         e = rest_add(r, r->schema->hash, r->schema->hash_count);
     return e == ERR_OK ? rest_add(r, r->schema->range, r->schema->range_count) : e;

@@ -123,8 +123,8 @@ static void doom_key(struct store_doomed *d, str key)
 
 /* An entry of an index, or a trail, is only its key. A row that cannot be read goes too; its expiry
  * entry when due. */
-static err doom(struct store_doomed *d, struct engine_view *v, const struct engine_row *row,
-                store_time now)
+static err store_doom(struct store_doomed *d, struct engine_view *v, const struct engine_row *row,
+                      store_time now)
 {
     struct row_head head;
     struct key_buf key;
@@ -166,7 +166,7 @@ err store_collect(struct engine_view *v, const struct engine_range *range, unsig
             break;
         }
         if (e == ERR_OK)
-            e = doom(out, v, &row, now);
+            e = store_doom(out, v, &row, now);
     }
     engine_cursor_close(&c);
     e = e == ERR_NOT_FOUND ? ERR_OK : e;

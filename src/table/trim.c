@@ -235,7 +235,7 @@ static struct group group_of(const struct engine_txn *t, const struct schema *s,
     return g;
 }
 
-static err gone(struct err_note *note, const char *why)
+static err trim_gone(struct err_note *note, const char *why)
 {
     err_note_set(note, "revisionRetentionPolicy: %s: nothing is stored", why);
     return ERR_GONE;
@@ -258,7 +258,7 @@ static err written_trim(struct engine_txn *t, const struct schema *s, str key,
         return e;
     bool stays = g.written_stays || (!g.over && g.counted < g.keep); /* or it is not known yet */
     if (!stays && s->policy.grace_ttl_s == 0)
-        return gone(note, "it keeps newer rows than this, and grace_ttl is 0");
+        return trim_gone(note, "it keeps newer rows than this, and grace_ttl is 0");
     if (!stays)
         e = end_move(t, key, g.expiry);
     bool all =
@@ -329,9 +329,10 @@ static err hash_trim(struct engine_txn *t, const struct schema *s, str key, size
     if (e != ERR_OK)
         return e;
     if (!str_starts(key, key_buf_str(&first)))
-        return gone(note, "latest_hash keeps the row that is first in the order of the index, and "
-                          "one before this is "
-                          "there");
+        return trim_gone(note,
+                         "latest_hash keeps the row that is first in the order of the index, and "
+                         "one before this is "
+                         "there");
     e = rest_delete(t, regular, key_buf_str(&first), TABLE_TRIM_ROWS, &rest);
     if (e == ERR_OK && !rest.all)
         e = trim_leave(t, s, regular, false);
@@ -388,7 +389,7 @@ err trim_deleted(struct engine_txn *t, const struct schema *s, str first, str la
     return e == ERR_OK ? group_back(t, s, last, first) : e;
 }
 
-static void pass(struct key_buf *at, const struct key_buf *row)
+static void trim_pass(struct key_buf *at, const struct key_buf *row)
 {
     *at = *row;
     at->bytes[at->n++] = 0;
@@ -413,7 +414,7 @@ static err stored_group(struct engine_txn *t, const struct schema *s, str row,
 static err stored_alone(struct engine_txn *t, const struct schema *s, const struct alive *row,
                         struct trim_stored *at)
 {
-    pass(&at->key, &row->key);
+    trim_pass(&at->key, &row->key);
     return end_move(t, key_buf_str(&row->key), policy_end(s, row->head.written_at));
 }
 
@@ -472,7 +473,7 @@ static err rest_group(struct engine_txn *t, struct group *g, struct trim_rest *a
     at->over = g->over;
     at->counted = g->counted;
     if (!g->over)
-        pass(&at->at, &g->at);
+        trim_pass(&at->at, &g->at);
     return e;
 }
 

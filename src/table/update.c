@@ -288,7 +288,7 @@ static err schema_check(struct engine_txn *t, struct table_update *u, const stru
     return e;
 }
 
-static err decide(struct engine_txn *t, struct table_update *u)
+static err table_update_decide(struct engine_txn *t, struct table_update *u)
 {
     u->applied = false;
     own_of(u)->more = false;
@@ -316,7 +316,7 @@ static err update_decide(struct engine_txn *t, void *ctx)
     struct table_update *u = ctx;
     u->note.text[0] = 0; /* of an earlier run, or of its caller */
     arena_reset(&own_of(u)->decided);
-    err e = decide(t, u);
+    err e = table_update_decide(t, u);
     if (e == ERR_LIMIT && arena_is_starved(&own_of(u)->decided)) {
         err_note_set(&u->note, STORE_STARVED_TEXT);
         return ERR_UNAVAILABLE;

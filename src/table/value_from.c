@@ -37,7 +37,7 @@ static err bad_type(enum table_type type, struct err_note *note)
     return ERR_BAD;
 }
 
-static str keep(struct arena *a, const void *bytes, size_t n)
+static str value_from_keep(struct arena *a, const void *bytes, size_t n)
 {
     return arena_copy(a, (str){ .p = bytes, .n = n });
 }
@@ -46,14 +46,14 @@ static str keep_be64(struct arena *a, uint64_t v)
 {
     unsigned char bytes[8];
     put_be64(bytes, v);
-    return keep(a, bytes, sizeof bytes);
+    return value_from_keep(a, bytes, sizeof bytes);
 }
 
 static str keep_be32(struct arena *a, uint32_t v)
 {
     unsigned char bytes[4];
     put_be32(bytes, v);
-    return keep(a, bytes, sizeof bytes);
+    return value_from_keep(a, bytes, sizeof bytes);
 }
 
 static str keep_double(struct arena *a, double v)
@@ -213,7 +213,7 @@ static err from_uuid(struct arena *a, enum table_type type, const json_t *json, 
     if (type == TYPE_UUID) {
         if (!uuid_parse(json_body_text(json), bytes))
             return bad_type(type, note);
-        *out = keep(a, bytes, sizeof bytes);
+        *out = value_from_keep(a, bytes, sizeof bytes);
         return ERR_OK;
     }
     if (!tid_parse(json_body_text(json), &tid))
@@ -255,7 +255,7 @@ static err from_scalar(struct arena *a, enum table_type type, const json_t *json
     case TYPE_BOOLEAN:
         if (!json_is_boolean(json))
             return bad_type(type, note);
-        *out = keep(a, json_is_true(json) ? "\1" : "\0", 1);
+        *out = value_from_keep(a, json_is_true(json) ? "\1" : "\0", 1);
         return ERR_OK;
     case TYPE_INT:
     case TYPE_LONG:

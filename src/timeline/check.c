@@ -11,7 +11,7 @@ struct checking {
     uint64_t damages;
 };
 
-static void damage(struct checking *c, const char *what)
+static void timeline_check_damage(struct checking *c, const char *what)
 {
     c->damages++;
     c->found(c->ctx, what);
@@ -25,14 +25,14 @@ static void check_row(struct checking *c, str key)
     struct engine_row row;
     bool by_time;
     if (key.n > sizeof kept.p) {
-        damage(c, "timeline: a row makes no sense");
+        timeline_check_damage(c, "timeline: a row makes no sense");
         return;
     }
     memcpy(kept.p, key.p, key.n); /* what is borrowed ends with the next call */
     kept.n = key.n;
     if (!timeline_key_parse(timeline_key_str(&kept), &by_time, &w, &e) ||
         timeline_key_prefix(&other, &w) != ERR_OK) {
-        damage(c, "timeline: a row makes no sense");
+        timeline_check_damage(c, "timeline: a row makes no sense");
         return;
     }
     if (by_time)
@@ -40,8 +40,8 @@ static void check_row(struct checking *c, str key)
     else
         timeline_key_time(&other, &w, &e);
     if (engine_get(c->view, SPACE_TIMELINE, timeline_key_str(&other), &row) == ERR_NOT_FOUND)
-        damage(c, by_time ? "timeline: an entry stands by time, and not by title"
-                          : "timeline: an entry stands by title, and not by time");
+        timeline_check_damage(c, by_time ? "timeline: an entry stands by time, and not by title"
+                                         : "timeline: an entry stands by title, and not by time");
 }
 
 err timeline_check(struct engine *e, void (*found)(void *ctx, const char *what), void *ctx)
@@ -59,7 +59,7 @@ err timeline_check(struct engine *e, void (*found)(void *ctx, const char *what),
         if (why == ERR_OK)
             check_row(&c, row.key);
         else
-            damage(&c, "timeline: a row is damaged");
+            timeline_check_damage(&c, "timeline: a row is damaged");
     }
     engine_cursor_close(&rows);
     engine_view_end(&c.view);

@@ -29,8 +29,8 @@ static void domain_over(struct timeline_remote_expiry *x)
     expiry_over(x, x->why, &x->note);
 }
 
-static void removed(void *ctx, err why, const struct redis_reply *reply,
-                    const struct err_note *note)
+static void remote_expire_removed(void *ctx, err why, const struct redis_reply *reply,
+                                  const struct err_note *note)
 {
     struct timeline_remote_expiry *x = ctx;
     (void)reply;
@@ -50,7 +50,7 @@ static void removed_by_time(void *ctx, err why, const struct redis_reply *reply,
     struct timeline_remote_expiry *x = ctx;
     if (why == ERR_OK && redis_integer(reply) > 0)
         x->count += (unsigned)redis_integer(reply);
-    removed(ctx, why, reply, note);
+    remote_expire_removed(ctx, why, reply, note);
 }
 
 static void remove_send(struct timeline_remote_expiry *x, const str *args, unsigned count,
@@ -71,7 +71,7 @@ static void remove_by_title(struct timeline_remote_expiry *x, str member)
         return; /* none of ours: it goes from the set of the domain alone */
     const str args[] = { STR("ZREM"), timeline_remote_key_str(&key),
                          str_skip(member, member.n - TIMELINE_REMOTE_TAIL_BYTES) };
-    remove_send(x, args, COUNT_OF(args), removed);
+    remove_send(x, args, COUNT_OF(args), remote_expire_removed);
 }
 
 static void remove_by_time(struct timeline_remote_expiry *x, const struct redis_reply *reply)

@@ -17,14 +17,14 @@ static void key_add(struct timeline_remote_key *k, str bytes)
     k->n += bytes.n;
 }
 
-static bool fits(str name, size_t bytes_max)
+static bool remote_rows_fits(str name, size_t bytes_max)
 {
     return name.n > 0 && name.n <= bytes_max && memchr(name.p, 0, name.n) == NULL;
 }
 
 static err key_begin(struct timeline_remote_key *k, str domain, str form)
 {
-    if (!fits(domain, TIMELINE_REMOTE_DOMAIN_BYTES_MAX))
+    if (!remote_rows_fits(domain, TIMELINE_REMOTE_DOMAIN_BYTES_MAX))
         return ERR_BAD;
     k->n = 0;
     key_add(k, STR("pal:t:{"));
@@ -41,7 +41,7 @@ err timeline_remote_key_time(struct timeline_remote_key *k, str domain)
 err timeline_remote_key_title(struct timeline_remote_key *k, str domain, enum timeline_kind kind,
                               str title)
 {
-    if (!fits(title, TIMELINE_TITLE_BYTES_MAX))
+    if (!remote_rows_fits(title, TIMELINE_TITLE_BYTES_MAX))
         return ERR_BAD;
     err why = key_begin(k, domain, kind == TIMELINE_RENDER ? STR("}:r:") : STR("}:v:"));
     if (why == ERR_OK)
@@ -78,7 +78,7 @@ bool timeline_remote_member_parse(str member, struct timeline_where *w, struct t
     size_t title_n = member.n - 2 - TIMELINE_REMOTE_TAIL_BYTES;
     w->kind = member.p[0] == TIMELINE_RENDER ? TIMELINE_RENDER : TIMELINE_REVISION;
     w->title = str_take(str_skip(member, 1), title_n);
-    return member.p[1 + title_n] == 0 && fits(w->title, TIMELINE_TITLE_BYTES_MAX) &&
+    return member.p[1 + title_n] == 0 && remote_rows_fits(w->title, TIMELINE_TITLE_BYTES_MAX) &&
            timeline_remote_tail_parse(str_skip(member, 2 + title_n), w, e);
 }
 

@@ -36,7 +36,8 @@ void timeline_sampler_free(struct timeline_sampler **sp)
     *sp = NULL;
 }
 
-static void refill(const struct timeline_sampler_opts *opts, struct bucket *b, store_time at)
+static void sampler_refill(const struct timeline_sampler_opts *opts, struct bucket *b,
+                           store_time at)
 {
     if (!b->used) {
         *b = (struct bucket){ .tokens = opts->burst, .filled_at = at, .used = true };
@@ -57,7 +58,7 @@ bool timeline_sample(struct timeline_sampler *s, uint32_t domain, store_time at)
         return true;
     uint32_t last = s->opts.domains_max - 1;
     struct bucket *b = &s->buckets[domain < last ? domain : last];
-    refill(&s->opts, b, at);
+    sampler_refill(&s->opts, b, at);
     if (b->tokens < 1)
         return false;
     b->tokens -= 1;

@@ -114,7 +114,8 @@ static err want_mark_of(const struct title *t, const struct title_hearing *h, un
 }
 
 /* The places of an order of marks_count marks. */
-static err want(const struct title *t, const struct title_hearing *h, unsigned at, struct fact *f)
+static err decide_word_want(const struct title *t, const struct title_hearing *h, unsigned at,
+                            struct fact *f)
 {
     unsigned n = h->marks_count;
     if (at < n)
@@ -136,7 +137,7 @@ err title_hearing_next(const struct title *t, const struct title_hearing *h, uns
     unsigned places = 2 * h->marks_count + 4;
     err e = ERR_NOT_FOUND;
     while (e == ERR_NOT_FOUND && *at < places) {
-        e = want(t, h, *at, f);
+        e = decide_word_want(t, h, *at, f);
         *at += e == ERR_NOT_FOUND;
     }
     return e;

@@ -166,8 +166,8 @@ int file_sync(const struct file_faults *ff, int fd)
     return fsync(fd) == 0 ? 0 : errno;
 }
 
-static int allocate(const struct file_faults *ff, enum file_call call, int fd, int mode,
-                    uint64_t offset, uint64_t n)
+static int file_allocate(const struct file_faults *ff, enum file_call call, int fd, int mode,
+                         uint64_t offset, uint64_t n)
 {
     for (;;) {
         int why = fault(ff, call, NULL);
@@ -186,12 +186,12 @@ static int allocate(const struct file_faults *ff, enum file_call call, int fd, i
 
 int file_reserve(const struct file_faults *ff, int fd, uint64_t offset, uint64_t n)
 {
-    return allocate(ff, FILE_FALLOCATE, fd, FALLOC_FL_KEEP_SIZE, offset, n);
+    return file_allocate(ff, FILE_FALLOCATE, fd, FALLOC_FL_KEEP_SIZE, offset, n);
 }
 
 int file_punch(const struct file_faults *ff, int fd, uint64_t offset, uint64_t n)
 {
-    return allocate(ff, FILE_PUNCH, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, n);
+    return file_allocate(ff, FILE_PUNCH, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, n);
 }
 
 int file_truncate(const struct file_faults *ff, int fd, uint64_t size)

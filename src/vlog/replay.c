@@ -23,7 +23,7 @@ struct replay {
     struct buf meta;
 };
 
-static err damaged(struct replay *r, const char *what)
+static err replay_damaged(struct replay *r, const char *what)
 {
     char name[VLOG_NAME_BYTES];
     vlog_segment_name(r->at.segment, name);
@@ -96,14 +96,15 @@ static err find_later_groups(struct replay *r, uint64_t offset, struct later *ou
 static err torn_or_damaged(struct replay *r)
 {
     if (!r->is_last)
-        return damaged(r, "a group fails its checksum and a later segment exists");
+        return replay_damaged(r, "a group fails its checksum and a later segment exists");
     struct later later;
     err why = find_later_groups(r, r->at.offset + 1, &later);
     if (why != ERR_OK)
         return why;
     bool was_there = later.known > r->at.seq;
-    return was_there ? damaged(r, "a group fails its checksum and one behind it says it was whole")
-                     : ERR_OK;
+    return was_there
+               ? replay_damaged(r, "a group fails its checksum and one behind it says it was whole")
+               : ERR_OK;
 }
 
 /* Reads and checks one value record at *at. ERR_CORRUPT when it does not hold. */
@@ -175,7 +176,7 @@ static err read_group(struct replay *r, struct record_group *g)
 static err hand_out(struct replay *r, const struct record_group *g)
 {
     if (g->seq != r->at.seq + 1)
-        return damaged(r, "a group is missing");
+        return replay_damaged(r, "a group is missing");
     uint64_t n = RECORD_GROUP_BYTES + (uint64_t)g->meta_bytes + g->values_bytes;
     struct vlog_found found = {
         .head = *g,
@@ -186,11 +187,11 @@ static err hand_out(struct replay *r, const struct record_group *g)
     for (uint32_t i = 0; i < g->mutations; i++) {
         struct record_mutation m;
         if (record_mutation_decode(&c, &m) != ERR_OK)
-            return damaged(r, "a group cannot be read");
+            return replay_damaged(r, "a group cannot be read");
         r->calls->mutation(r->calls->ctx, &m, g->seq);
     }
     if (!cursor_done(&c))
-        return damaged(r, "a group cannot be read");
+        return replay_damaged(r, "a group cannot be read");
     r->calls->group(r->calls->ctx, &found);
     r->at = found.after;
     return ERR_OK;
@@ -261,7 +262,7 @@ static err drop_unborn(struct replay *r, bool *dropped)
     if (why != ERR_OK)
         return why;
     if (later.any || !r->is_last)
-        return damaged(r, "its header fails the checksum");
+        return replay_damaged(r, "its header fails the checksum");
     *dropped = true;
     return ERR_OK;
 }
@@ -271,12 +272,13 @@ static err replay_segment(struct replay *r, bool *dropped)
     bool good = false;
     err why = tail_reader_init(&r->reader, r->log, r->seg);
     if (why == ERR_OK && r->reader.size < r->at.offset && r->at.offset > RECORD_SEGMENT_BYTES)
-        why = damaged(r, "it is shorter than the index says");
+        why = replay_damaged(r, "it is shorter than the index says");
     if (why == ERR_OK)
         why = header_state(r, &good);
     if (why == ERR_OK && !good)
-        why = r->at.offset > RECORD_SEGMENT_BYTES ? damaged(r, "its header fails the checksum")
-                                                  : drop_unborn(r, dropped);
+        why = r->at.offset > RECORD_SEGMENT_BYTES
+                  ? replay_damaged(r, "its header fails the checksum")
+                  : drop_unborn(r, dropped);
     if (why == ERR_OK && !*dropped)
         why = replay_groups(r);
     tail_reader_fini(&r->reader);

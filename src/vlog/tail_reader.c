@@ -82,7 +82,7 @@ static int read_window(struct tail_reader *r, uint64_t start, size_t *got)
     }
 }
 
-static err fill(struct tail_reader *r, uint64_t offset)
+static err tail_reader_fill(struct tail_reader *r, uint64_t offset)
 {
     uint64_t start = offset / ALIGN_BYTES * ALIGN_BYTES;
     size_t got = 0;
@@ -90,7 +90,7 @@ static err fill(struct tail_reader *r, uint64_t offset)
     int why = read_window(r, start, &got);
     if (why == EINVAL && r->direct) {
         err again = open_fd(r, false);
-        return again == ERR_OK ? fill(r, offset) : again;
+        return again == ERR_OK ? tail_reader_fill(r, offset) : again;
     }
     if (why != 0)
         return ERR_IO;
@@ -108,7 +108,7 @@ err tail_read(struct tail_reader *r, uint64_t offset, size_t n, char *dst)
 {
     while (n > 0) {
         if (!in_window(r, offset)) {
-            err why = fill(r, offset);
+            err why = tail_reader_fill(r, offset);
             if (why != ERR_OK)
                 return why;
             if (!in_window(r, offset))

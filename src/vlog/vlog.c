@@ -146,7 +146,7 @@ static err reserve_to(struct vlog *log, struct segment *seg, uint64_t tail, uint
 
 /* Cuts the active segment behind its groups, for good: in one that has a successor zeros would look
  * like damage. */
-static err seal(struct vlog *log)
+static err vlog_seal(struct vlog *log)
 {
     int fd = atomic_load(&log->active->fd);
     int why = file_truncate(log->faults, fd, log->tail.offset);
@@ -180,7 +180,7 @@ static err roll(struct vlog *log, uint64_t n)
         return why;
     why = reserve_to(log, next, RECORD_SEGMENT_BYTES, RECORD_SEGMENT_BYTES + n);
     if (why == ERR_OK) {
-        why = seal(log);
+        why = vlog_seal(log);
         sealed = why == ERR_OK;
     }
     if (why == ERR_OK)

@@ -11,7 +11,7 @@ struct show {
 };
 
 /* On the loop, where states of flights are. */
-static void show(void *ctx)
+static void flights_show(void *ctx)
 {
     struct show *s = ctx;
     const struct page_service *page = &s->app->page;
@@ -30,7 +30,7 @@ static void get_flights(struct http_exchange *x, void *app)
         return;
     *s = (struct show){ .x = x, .app = app };
     http_defer(x);
-    loop_post(s->app->loop, show, s);
+    loop_post(s->app->loop, flights_show, s);
 }
 
 const struct http_route app_flight_routes[] = {

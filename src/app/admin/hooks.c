@@ -28,7 +28,7 @@ static void upkeep_answer(struct pooled *p)
         answer_json(p->x, 200, body, "no-store");
 }
 
-static err freeze(struct sysclock *clock, const json_t *body, struct err_note *note)
+static err hooks_freeze(struct sysclock *clock, const json_t *body, struct err_note *note)
 {
     str text;
     int64_t ns;
@@ -40,7 +40,7 @@ static err freeze(struct sysclock *clock, const json_t *body, struct err_note *n
     return sysclock_freeze(clock, (store_time){ .ns = ns }, note);
 }
 
-static err advance(struct sysclock *clock, const json_t *body, struct err_note *note)
+static err hooks_advance(struct sysclock *clock, const json_t *body, struct err_note *note)
 {
     str text;
     int64_t ns;
@@ -52,7 +52,7 @@ static err advance(struct sysclock *clock, const json_t *body, struct err_note *
     return sysclock_advance(clock, ns, note);
 }
 
-static err resume(struct sysclock *clock, const json_t *body, struct err_note *note)
+static err hooks_resume(struct sysclock *clock, const json_t *body, struct err_note *note)
 {
     bool on = false;
     err why = json_body_bool(body, "resume", &on, note);
@@ -69,7 +69,9 @@ static err move_clock(struct sysclock *clock, str text, struct err_note *note)
     static const struct {
         const char *name;
         err (*move)(struct sysclock *clock, const json_t *body, struct err_note *note);
-    } moves[] = { { "freeze", freeze }, { "advance", advance }, { "resume", resume } };
+    } moves[] = { { "freeze", hooks_freeze },
+                  { "advance", hooks_advance },
+                  { "resume", hooks_resume } };
     json_t *body;
     err why = json_body_parse(text, &body, note);
     if (why != ERR_OK)

@@ -35,7 +35,7 @@ struct purge {
     struct event_append append;
 };
 
-static err look(struct purge *p, const struct page_domain *d, str title)
+static err purge_look(struct purge *p, const struct page_domain *d, str title)
 {
     p->known = true;
     p->titled |= title.n > 0;
@@ -57,7 +57,7 @@ static err purge_wikis(struct purge *p)
         if (p->domain.n == 0 || (!p->titled && title.n > 0))
             p->domain = d->name;
         if (why == ERR_OK)
-            why = look(p, d, title);
+            why = purge_look(p, d, title);
     }
     return why;
 }
@@ -68,7 +68,7 @@ static err purge_own(struct purge *p)
     err why = wiki_url_own(p->arena, p->path, &name, &title);
     const struct page_domain *d =
         why != ERR_OK || name.n == 0 ? NULL : page_domain_find(&p->app->page, name);
-    return d == NULL ? why : look(p, d, title);
+    return d == NULL ? why : purge_look(p, d, title);
 }
 
 static void purge_answer(struct purge *p)

@@ -22,7 +22,7 @@ struct list_get {
 };
 
 /* Nobody keeps an error, but what is remembered here as well: fail, and a position past the end. */
-static bool refuse(struct http_exchange *x, int status, const char *type, const char *detail)
+static bool lists_refuse(struct http_exchange *x, int status, const char *type, const char *detail)
 {
     app_problem_told(x, &(struct app_problem){ .status = status,
                                                .type = type,
@@ -44,8 +44,8 @@ static bool parse_display(struct http_exchange *x, str *out)
     str display = http_param(x, "display");
     *out = str_eq(display, STR("*")) ? STR("") : display;
     if (out->n > 0 && (out->n > LIST_DISPLAY_BYTES_MAX || !percent_is_plain(display)))
-        return refuse(x, 400, "bad_request#display",
-                      "A display is 1 to 128 of A-Z a-z 0-9 . _ ~ -, or * for none.");
+        return lists_refuse(x, 400, "bad_request#display",
+                            "A display is 1 to 128 of A-Z a-z 0-9 . _ ~ -, or * for none.");
     return true;
 }
 
@@ -57,9 +57,9 @@ static bool parse_position(struct http_exchange *x, const struct list_bucket_opt
     if (text.p == NULL)
         return true;
     if (text.n > POSITION_DIGITS_MAX || text.p[0] == '0' || !str_to_u64(text, &p))
-        return refuse(x, 400, "bad_request#position", "A position is a number from 1.");
+        return lists_refuse(x, 400, "bad_request#position", "A position is a number from 1.");
     if (p > b->size)
-        return refuse(x, 404, "not_found#position", "This list has no such position.");
+        return lists_refuse(x, 404, "not_found#position", "This list has no such position.");
     *out = (unsigned)p;
     return true;
 }
@@ -74,12 +74,13 @@ static bool parse_params(struct http_exchange *x, const struct list_bucket_opts 
         while (at < b->params_count && !str_eq(pairs[i].name, str_of(b->params[at])))
             at++;
         if (at == b->params_count)
-            return refuse(x, 400, "bad_request#param",
-                          "The query holds a parameter this list does not have.");
+            return lists_refuse(x, 400, "bad_request#param",
+                                "The query holds a parameter this list does not have.");
         if (params[at].p != NULL)
-            return refuse(x, 400, "bad_request#param", "The query holds a parameter twice.");
+            return lists_refuse(x, 400, "bad_request#param", "The query holds a parameter twice.");
         if (pairs[i].value.n > LIST_VALUE_BYTES_MAX)
-            return refuse(x, 400, "bad_request#param", "A parameter is longer than 2048 bytes.");
+            return lists_refuse(x, 400, "bad_request#param",
+                                "A parameter is longer than 2048 bytes.");
         params[at] = pairs[i].value.p != NULL ? pairs[i].value : STR("");
     }
     return true;
@@ -115,7 +116,7 @@ static struct list_get *list_get_new(struct http_exchange *x, struct app *app)
     r->domain = domain->name;
     r->bucket = lists_bucket(app->lists, http_param(x, "bucket"));
     if (r->bucket == NULL) {
-        refuse(x, 404, "not_found#list", "There is no list of this name.");
+        lists_refuse(x, 404, "not_found#list", "There is no list of this name.");
         return NULL;
     }
     if (!parse_display(x, &r->display) || !parse_position(x, r->bucket, &g->position) ||
@@ -127,7 +128,7 @@ static struct list_get *list_get_new(struct http_exchange *x, struct app *app)
 
 /* ---- answering ---- */
 
-static void header(struct http_exchange *x, const char *name, str value)
+static void lists_header(struct http_exchange *x, const char *name, str value)
 {
     http_reply_header(x, str_of(name), value);
 }
@@ -149,20 +150,20 @@ static void headers(struct list_get *g, const struct list_value *v, str tag)
 {
     struct arena *a = http_arena(g->x);
     mono now = clock_mono(g->app->clock);
-    header(g->x, "ETag", arena_printf(a, "\"%.*s\"", STR_ARG(tag)));
-    header(g->x, "List-Version", str_of(v->version));
-    header(g->x, "List-Size", arena_printf(a, "%u", v->count));
+    lists_header(g->x, "ETag", arena_printf(a, "\"%.*s\"", STR_ARG(tag)));
+    lists_header(g->x, "List-Version", str_of(v->version));
+    lists_header(g->x, "List-Size", arena_printf(a, "%u", v->count));
     if (g->request.display.n == 0) /* then the name decides */
-        header(g->x, "Vary", STR("List-Version"));
+        lists_header(g->x, "Vary", STR("List-Version"));
     if (g->named.n > 0) { /* such a client learns whether it still has that version */
         bool kept = str_eq(g->named, str_of(v->version));
-        header(g->x, "List-Pin", kept ? STR("kept") : STR("lost"));
+        lists_header(g->x, "List-Pin", kept ? STR("kept") : STR("lost"));
         lists_pin_told(g->app->lists, &g->request, kept);
     }
-    header(g->x, "Age", arena_printf(a, "%lld", (long long)(list_age_ms(v, now) / 1000)));
-    header(g->x, "Server-Timing",
-           arena_printf(a, "wait;dur=%.1f", (double)(now.ns - g->began.ns) / 1e6));
-    header(g->x, "Cache-Status", source_of(g, list_fresh_ms(v, now)));
+    lists_header(g->x, "Age", arena_printf(a, "%lld", (long long)(list_age_ms(v, now) / 1000)));
+    lists_header(g->x, "Server-Timing",
+                 arena_printf(a, "wait;dur=%.1f", (double)(now.ns - g->began.ns) / 1e6));
+    lists_header(g->x, "Cache-Status", source_of(g, list_fresh_ms(v, now)));
 }
 
 static const char *cache_control(const struct list_get *g, const struct list_value *v)
@@ -176,7 +177,7 @@ static const char *cache_control(const struct list_get *g, const struct list_val
         .p;
 }
 
-static void answer(struct list_get *g, const struct list_value *v)
+static void lists_answer(struct list_get *g, const struct list_value *v)
 {
     struct arena *a = http_arena(g->x);
     str tag =
@@ -185,7 +186,7 @@ static void answer(struct list_get *g, const struct list_value *v)
     /* If-Match names the list as a whole, or this answer of it. */
     if (g->conditional && !http_etag_matches(match, str_of(v->version), false) &&
         !http_etag_matches(match, tag, false)) {
-        refuse(g->x, 412, "precondition_failed", "Another list is shown by now.");
+        lists_refuse(g->x, 412, "precondition_failed", "Another list is shown by now.");
         return;
     }
     headers(g, v, tag);
@@ -202,23 +203,24 @@ static void answer(struct list_get *g, const struct list_value *v)
         refuse_own(g->x, ERR_LIMIT);
         return;
     }
-    header(g->x, "Content-Type", STR("application/json"));
-    header(g->x, "Cache-Control", str_of(cached));
+    lists_header(g->x, "Content-Type", STR("application/json"));
+    lists_header(g->x, "Cache-Control", str_of(cached));
     bool same = none_match.n > 0 && http_etag_matches(none_match, tag, true);
     http_answer(g->x, same ? 304 : 200, same ? (str){ .p = NULL, .n = body.n } : body);
 }
 
-static void fail(struct list_get *g, err why, const struct err_note *note)
+static void lists_fail(struct list_get *g, err why, const struct err_note *note)
 {
     if (why == ERR_NOT_FOUND && g->conditional) {
-        refuse(g->x, 412, "precondition_failed", "That list is gone.");
+        lists_refuse(g->x, 412, "precondition_failed", "That list is gone.");
     } else if (why == ERR_NOT_FOUND) {
-        refuse(g->x, 504, "not_cached", "No such list is there, and none was to be made.");
+        lists_refuse(g->x, 504, "not_cached", "No such list is there, and none was to be made.");
     } else {
         struct arena *a = http_arena(g->x);
         const char *detail = flight_detail_name(g->request.detail), *cached = NULL;
         int64_t retry_ms = g->request.retry_after_ms;
-        header(g->x, "Cache-Status", arena_printf(a, "palimpsest; fwd=miss; detail=%s", detail));
+        lists_header(g->x, "Cache-Status",
+                     arena_printf(a, "palimpsest; fwd=miss; detail=%s", detail));
         if (retry_ms > 0) /* remembered for so long, as Retry-After says it */
             cached = arena_printf(a, "private, max-age=%lld", (long long)(retry_ms + 999) / 1000).p;
         app_origin_fail_kept(g->x, why, note, retry_ms > 0 ? retry_ms : 1000,
@@ -228,41 +230,41 @@ static void fail(struct list_get *g, err why, const struct err_note *note)
 
 /* ---- waiting ---- */
 
-static void flown(struct list_request *r, err why, struct list_value *v,
-                  const struct err_note *note)
+static void lists_flown(struct list_request *r, err why, struct list_value *v,
+                        const struct err_note *note)
 {
     struct list_get *g = CONTAINER_OF(r, struct list_get, request);
     g->waiting = false;
     if (why == ERR_OK)
-        answer(g, v);
+        lists_answer(g, v);
     else
-        fail(g, why, note);
+        lists_fail(g, why, note);
 }
 
-static void gone(struct http_exchange *x, void *ctx)
+static void lists_gone(struct http_exchange *x, void *ctx)
 {
     struct list_get *g = ctx;
     if (!g->waiting || !list_leave(g->app->lists, &g->request))
         return; /* whoever has it answers */
     g->waiting = false;
-    refuse(x, 499, "client_closed", "The client left.");
+    lists_refuse(x, 499, "client_closed", "The client left.");
 }
 
-static void fly(struct list_get *g)
+static void lists_fly(struct list_get *g)
 {
     if (http_draining(g->x)) {
-        fail(g, ERR_SHUTDOWN, NULL);
+        lists_fail(g, ERR_SHUTDOWN, NULL);
         return;
     }
     http_defer(g->x);
     g->waiting = true;
-    http_on_gone(g->x, gone, g);
-    g->request.done = flown;
+    http_on_gone(g->x, lists_gone, g);
+    g->request.done = lists_flown;
     err why = list_start(g->app->lists, &g->request);
     if (why == ERR_OK)
         return;
     g->waiting = false;
-    fail(g, why, NULL);
+    lists_fail(g, why, NULL);
 }
 
 static void list_get(struct http_exchange *x, void *app)
@@ -272,23 +274,24 @@ static void list_get(struct http_exchange *x, void *app)
         return;
     struct list_value *v = list_here(g->app->lists, &g->request);
     if (v == NULL) {
-        fly(g);
+        lists_fly(g);
         return;
     }
-    answer(g, v);
+    lists_answer(g, v);
     struct flight_value *value = &v->v;
     flight_value_unref(&value);
 }
 
 /* ---- dropping ---- */
 
-static void dropped(void *ctx, err why)
+static void app_lists_dropped(void *ctx, err why)
 {
     struct list_get *g = ctx;
     if (why == ERR_OK)
         http_answer(g->x, 204, STR_NONE);
     else
-        refuse(g->x, 503, "redis_away", "It was forgotten here; other servers could not be told.");
+        lists_refuse(g->x, 503, "redis_away",
+                     "It was forgotten here; other servers could not be told.");
 }
 
 /* A position has nothing of its own that could go: its list goes. */
@@ -302,7 +305,7 @@ static void list_delete(struct http_exchange *x, void *app)
         return;
     }
     http_defer(x);
-    list_drop(g->app->lists, &g->request, dropped, g);
+    list_drop(g->app->lists, &g->request, app_lists_dropped, g);
 }
 
 const struct http_route app_list_routes[] = {

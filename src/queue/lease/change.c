@@ -143,7 +143,7 @@ static void remember(struct part *p, const struct queue_change *c)
     }
 }
 
-static err refuse(struct queue_change *c, unsigned i, err why, const char *what)
+static err change_refuse(struct queue_change *c, unsigned i, err why, const char *what)
 {
     char id[KSUID_TEXT_BYTES + 1];
     ksuid_format(own_change(c)->ids[i], id);
@@ -169,8 +169,8 @@ static err judge_unknown(struct part *p, struct queue_change *c, unsigned i)
     if (removes(c))
         return ERR_OK;
     if (own->looked && own->there[i].there)
-        return refuse(c, i, ERR_CONFLICT, "is not marked as leased");
-    return refuse(c, i, ERR_NOT_FOUND, "does not exist");
+        return change_refuse(c, i, ERR_CONFLICT, "is not marked as leased");
+    return change_refuse(c, i, ERR_NOT_FOUND, "does not exist");
 }
 
 /* Where an item stands, for a clear: one on its way to another queue, where it was before. */
@@ -196,7 +196,7 @@ static err judge_moving(struct queue_change *c, unsigned i, struct qitem *it)
     if (is_kept(c, state_seen(it)) || (removes(c) && move_lets_go(it->part, it)))
         return ERR_OK;
     if (!removes(c) && move_waits(it->part, it))
-        return refuse(c, i, ERR_CONFLICT, "is on its way to another queue");
+        return change_refuse(c, i, ERR_CONFLICT, "is on its way to another queue");
     own_change(c)->moving = it->id;
     return ERR_AGAIN;
 }
@@ -211,16 +211,16 @@ static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)
         return judge_moving(c, i, it);
     case QITEM_LEASED:
         if (it->doomed && !removes(c))
-            return refuse(c, i, ERR_CONFLICT, "is not marked as leased");
+            return change_refuse(c, i, ERR_CONFLICT, "is not marked as leased");
         if (c->items[i].token != 0 && c->items[i].token != it->token)
-            return refuse(c, i, ERR_CONFLICT, "is leased by another");
+            return change_refuse(c, i, ERR_CONFLICT, "is leased by another");
         return ERR_OK;
     case QITEM_READY:
     case QITEM_TAIL:
     case QITEM_BEHIND:
     case QITEM_DAMAGED:
     case QITEM_SCHEDULED:
-        return removes(c) ? ERR_OK : refuse(c, i, ERR_CONFLICT, "is not marked as leased");
+        return removes(c) ? ERR_OK : change_refuse(c, i, ERR_CONFLICT, "is not marked as leased");
     case QITEM_FREE:
     case QITEM_STATES:
         break;
@@ -229,7 +229,7 @@ static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)
 }
 
 /* ERR_OK: all of it can be done. ERR_AGAIN: not yet. Else it is refused, and why is in its note. */
-static err judge(struct part *p, struct queue_change *c)
+static err queue_change_judge(struct part *p, struct queue_change *c)
 {
     struct own_change *own = own_change(c);
     err worst = ERR_OK;
@@ -243,7 +243,7 @@ static err judge(struct part *p, struct queue_change *c)
         if (it == NULL)
             why = judge_unknown(p, c, i);
         else if (it->mark == mark && !removes(c))
-            why = refuse(c, i, ERR_BAD, "is listed twice");
+            why = change_refuse(c, i, ERR_BAD, "is listed twice");
         else
             why = judge_item(c, i, it);
         if (it != NULL)
@@ -272,7 +272,7 @@ static void retry_item(struct part *p, struct slot *s, struct queue_change *c, u
 
 /* The item; one that memory does not know is made only to be removed. NULL: it is not there, or
  * stays. */
-static struct qitem *wanted(struct part *p, struct queue_change *c, unsigned i)
+static struct qitem *queue_change_wanted(struct part *p, struct queue_change *c, unsigned i)
 {
     struct own_change *own = own_change(c);
     struct qitem *it = part_item(p, own->ids[i]);
@@ -291,7 +291,7 @@ static void apply(struct part *p, struct slot *s, struct queue_change *c, store_
     struct own_change *own = own_change(c);
     unsigned before = s->steps_count; /* not ops: a batch that changed becomes one at the end */
     for (unsigned i = 0; i < c->items_count; i++) {
-        struct qitem *it = wanted(p, c, i);
+        struct qitem *it = queue_change_wanted(p, c, i);
         if (it == NULL || it->state == QITEM_ENDING)
             continue; /* not there, deleted above, or completed before with the same token */
         switch (c->kind) {
@@ -355,7 +355,7 @@ void change_build(struct part *p, struct slot *s, store_time now)
             p->first = FIRST_CHANGE;
             return;
         }
-        err why = judge(p, c);
+        err why = queue_change_judge(p, c);
         own->judged = p->settled + 1;
         if (why == ERR_OK)
             apply(p, s, c, now);

@@ -22,18 +22,18 @@ static bool wait_before(const struct heap_node *a, const struct heap_node *b)
     return x->wait_at.ns < y->wait_at.ns;
 }
 
-static void lock(struct queues *all)
+static void queue_timers_lock(struct queues *all)
 {
     INVARIANT(pthread_mutex_lock(&all->timers_lock) == 0);
 }
 
-static void unlock(struct queues *all)
+static void timers_unlock(struct queues *all)
 {
     INVARIANT(pthread_mutex_unlock(&all->timers_lock) == 0);
 }
 
 /* The first instant of anything; under the lock. */
-static mono first(struct queues *all)
+static mono timers_first(struct queues *all)
 {
     struct heap_node *due = heap_first(&all->due), *wait = heap_first(&all->wait);
     mono now = clock_mono(all->opts.clock), at = all->probe_at;
@@ -49,15 +49,15 @@ static mono first(struct queues *all)
 }
 
 /* On the loop. */
-static void arm(void *ctx)
+static void timers_arm(void *ctx)
 {
     struct queues *all = ctx;
-    lock(all);
+    queue_timers_lock(all);
     all->arming = false;
-    mono at = first(all), now = clock_mono(all->opts.clock);
+    mono at = timers_first(all), now = clock_mono(all->opts.clock);
     all->armed = at;
     bool stopped = all->stopped;
-    unlock(all);
+    timers_unlock(all);
     if (stopped)
         return;
     int64_t ms = at.ns <= now.ns ? 0 : (at.ns - now.ns + NS_PER_MS - 1) / NS_PER_MS;
@@ -81,7 +81,7 @@ static void fired(void *ctx)
     mono now = clock_mono(all->opts.clock);
     store_time at = clock_store(all->opts.clock);
     mono probe_at = stores_probe(all, now);
-    lock(all);
+    queue_timers_lock(all);
     all->probe_at = probe_at;
     for (struct heap_node *n; count < TIMERS_QUEUES_MAX && (n = heap_first(&all->wait)) != NULL;) {
         struct queue *q = CONTAINER_OF(n, struct queue, wait_node);
@@ -102,13 +102,13 @@ static void fired(void *ctx)
         ready[count++] = q;
     }
     bool idle = count == 0;
-    unlock(all);
+    timers_unlock(all);
     for (unsigned i = 0; i < count; i++) {
         queue_enter(ready[i]);
         queue_leave(ready[i]);
         queue_unref(&ready[i]);
     }
-    arm(all);
+    timers_arm(all);
     if (idle && all->armed.ns <= now.ns &&
         !all->stopped) /* store_time was moved or stands: no spinning */
         loop_timer_start(all->timer, TIMERS_FROZEN_MS, 0);
@@ -119,7 +119,7 @@ void timers_update(struct queue *q, store_time due, mono wait)
     struct queues *all = q->all;
     if (q->deleted)
         due = STORE_TIME_NEVER, wait.ns = q->requests > 0 || q->busy > 0 ? wait.ns : INT64_MAX;
-    lock(all);
+    queue_timers_lock(all);
     bool sooner = due.ns < q->due_at.ns || wait.ns < q->wait_at.ns;
     if (sooner || q->deleted) {
         if (q->due_node.place != 0)
@@ -132,22 +132,22 @@ void timers_update(struct queue *q, store_time due, mono wait)
             heap_add(&all->due, &q->due_node);
         if (wait.ns != INT64_MAX && !all->stopped)
             heap_add(&all->wait, &q->wait_node);
-        sooner = must_arm(all, first(all));
+        sooner = must_arm(all, timers_first(all));
     }
-    unlock(all);
+    timers_unlock(all);
     if (sooner)
-        loop_post(all->opts.loop, arm, all);
+        loop_post(all->opts.loop, timers_arm, all);
 }
 
 void timers_soon(struct queues *all, mono at)
 {
-    lock(all);
+    queue_timers_lock(all);
     if (at.ns < all->probe_at.ns)
         all->probe_at = at;
     bool post = must_arm(all, all->probe_at);
-    unlock(all);
+    timers_unlock(all);
     if (post)
-        loop_post(all->opts.loop, arm, all);
+        loop_post(all->opts.loop, timers_arm, all);
 }
 
 void timers_init(struct queues *all)
@@ -161,20 +161,20 @@ void timers_init(struct queues *all)
 
 bool timers_idle(struct queues *all)
 {
-    lock(all);
+    queue_timers_lock(all);
     bool idle = !all->arming;
-    unlock(all);
+    timers_unlock(all);
     return idle;
 }
 
 void timers_stop(struct queues *all)
 {
-    lock(all);
+    queue_timers_lock(all);
     all->stopped = true;
     struct heap *heaps[] = { &all->due, &all->wait };
     for (unsigned i = 0; i < COUNT_OF(heaps); i++)
         heap_fini(heaps[i]);
-    unlock(all);
+    timers_unlock(all);
 }
 
 void timers_fini(struct queues *all)

@@ -33,13 +33,13 @@ struct copy {
     bool is_starved; /* a row found no memory: the copy is worth nothing */
 };
 
-static void written(struct queue_write *w, err why)
+static void migrate_written(struct queue_write *w, err why)
 {
     waiter_done(w->ctx, why, 1);
 }
 
 /* Writes what was gathered, and waits. */
-static err flush(struct copy *c)
+static err migrate_flush(struct copy *c)
 {
     if (c->is_starved)
         return ERR_LIMIT;
@@ -50,7 +50,7 @@ static err flush(struct copy *c)
     struct waiter waiter;
     waiter_init(&waiter);
     waiter_expect(&waiter);
-    struct queue_write w = { .parts_count = 1, .done = written, .ctx = &waiter };
+    struct queue_write w = { .parts_count = 1, .done = migrate_written, .ctx = &waiter };
     w.parts[0] = (struct queue_write_part){ .part = c->place,
                                             .epoch = c->record.epoch,
                                             .ready = c->ready,
@@ -75,7 +75,7 @@ static err flush(struct copy *c)
 enum { ROWS_FIRST = 256 };
 
 /* The array with room for one more. NULL: there is no memory, and the array is as it was. */
-static void *grown(void *array, size_t count, size_t *size, size_t each)
+static void *migrate_grown(void *array, size_t count, size_t *size, size_t each)
 {
     if (count < *size)
         return array;
@@ -95,7 +95,7 @@ static bool add_first(struct firsts *f, struct ksuid id)
 {
     if (f->count > 0 && ksuid_cmp(f->ids[f->count - 1], id) == 0)
         return true;
-    struct ksuid *ids = grown(f->ids, f->count, &f->size, sizeof *ids);
+    struct ksuid *ids = migrate_grown(f->ids, f->count, &f->size, sizeof *ids);
     f->is_starved |= ids == NULL;
     if (ids == NULL)
         return false;
@@ -152,7 +152,7 @@ static err copy_batch(struct copy *c, struct ksuid first)
         c->ready += b.states[i] == ITEM_IN_PLACE;
     c->ops[c->ops_count++] = (struct queue_op){ .kind = OP_BATCH_PUT, .u.batch = b };
     c->bytes += b.bytes.n;
-    return c->bytes > COPY_BYTES_MAX || c->ops_count == COPY_ROWS_MAX ? flush(c) : ERR_OK;
+    return c->bytes > COPY_BYTES_MAX || c->ops_count == COPY_ROWS_MAX ? migrate_flush(c) : ERR_OK;
 }
 
 /* The rows of one kind, from where they are wanted. */
@@ -176,7 +176,7 @@ static err copy_batches(struct copy *c)
         if (i == 0 || ksuid_cmp(f.ids[i - 1], f.ids[i]) != 0)
             why = copy_batch(c, f.ids[i]);
     free(f.ids);
-    return why == ERR_OK ? flush(c) : why;
+    return why == ERR_OK ? migrate_flush(c) : why;
 }
 
 /* ---- rows that point into batches: gathered inside the store's callbacks, written between them
@@ -227,7 +227,7 @@ static err copy_entries(struct copy *c)
         more = c->ops_count == COPY_ROWS_MAX;
         from = ksuid_add(c->record.settled, 1);
         if (why == ERR_OK)
-            why = flush(c);
+            why = migrate_flush(c);
     }
     store_time at = STORE_TIME_ZERO;
     from = KSUID_NIL;
@@ -242,7 +242,7 @@ static err copy_entries(struct copy *c)
             from = ksuid_add(c->ops[c->ops_count - 1].u.entry.id, 1);
         }
         if (why == ERR_OK)
-            why = flush(c);
+            why = migrate_flush(c);
     }
     return why;
 }
@@ -257,7 +257,7 @@ struct small_rows {
 static bool keep_lease(void *ctx, const struct queue_row *row)
 {
     struct small_rows *r = ctx;
-    struct queue_lease *leases = grown(r->leases, r->count, &r->size, sizeof *leases);
+    struct queue_lease *leases = migrate_grown(r->leases, r->count, &r->size, sizeof *leases);
     r->copy->is_starved |= leases == NULL;
     if (leases == NULL)
         return false;
@@ -270,7 +270,7 @@ static bool keep_lease(void *ctx, const struct queue_row *row)
 static bool keep_key(void *ctx, const struct queue_row *row)
 {
     struct small_rows *r = ctx;
-    struct queue_key *keys = grown(r->keys, r->count, &r->size, sizeof *keys);
+    struct queue_key *keys = migrate_grown(r->keys, r->count, &r->size, sizeof *keys);
     r->copy->is_starved |= keys == NULL;
     if (keys == NULL)
         return false;
@@ -292,20 +292,20 @@ static err copy_leases_and_keys(struct copy *c)
         c->ops[c->ops_count - 1].u.lease.order_key = b.order_key;
         c->ready--;
         c->leased++;
-        why = c->ops_count == COPY_ROWS_MAX ? flush(c) : ERR_OK;
+        why = c->ops_count == COPY_ROWS_MAX ? migrate_flush(c) : ERR_OK;
     }
     if (why == ERR_OK)
-        why = flush(c);
+        why = migrate_flush(c);
     free(r.leases);
     r = (struct small_rows){ .copy = c };
     if (why == ERR_OK)
         why = scan(c, (struct queue_scan){ .kind = SCAN_KEYS, .each = keep_key, .ctx = &r });
     for (size_t i = 0; i < r.count && why == ERR_OK; i++) {
         add_op(c, OP_KEY_PUT)->u.key = r.keys[i];
-        why = c->ops_count == COPY_ROWS_MAX ? flush(c) : ERR_OK;
+        why = c->ops_count == COPY_ROWS_MAX ? migrate_flush(c) : ERR_OK;
     }
     free(r.keys);
-    return why == ERR_OK ? flush(c) : why;
+    return why == ERR_OK ? migrate_flush(c) : why;
 }
 
 static err copy_all(struct copy *c, struct err_note *note)

@@ -123,7 +123,7 @@ static err pack_take(struct move *m, err why, str *out)
 /* ---- a place ---- */
 
 /* Which partition: on the same store when there is one, for then it is one write. */
-static struct part *choose(struct move *m)
+static struct part *move_in_choose(struct move *m)
 {
     struct queue *to = m->to;
     struct place_store stores[PLACE_STORES_MAX];
@@ -139,7 +139,7 @@ static struct part *choose(struct move *m)
 /* NULL: none takes items now. */
 static struct part *place_for(struct move *m)
 {
-    struct part *p = choose(m);
+    struct part *p = move_in_choose(m);
     return p != NULL && part_usable(p) && !m->to->draining && !m->to->deleted ? p : NULL;
 }
 

@@ -20,7 +20,7 @@ static void doom_item(const struct move *m, struct qitem *it)
         it->due_at = STORE_TIME_ZERO;
 }
 
-static void doom(struct slot *s, const struct move *m, const struct qitem *it)
+static void move_out_doom(struct slot *s, const struct move *m, const struct qitem *it)
 {
     struct qitem then = *it; /* as it is once that is written */
     if (!is_to_be_doomed(m, it))
@@ -77,7 +77,7 @@ static void build_item(struct slot *s, struct move *m, struct moved *moved)
 {
     switch (m->stage) {
     case MOVE_DOOM:
-        doom(s, m, moved->item);
+        move_out_doom(s, m, moved->item);
         return;
     case MOVE_REMOVE:
         step_gone(s, moved->item);

@@ -18,7 +18,7 @@ static int64_t backoff_ms(uint32_t failures)
     return ms < HEALTH_BACKOFF_MS_MAX ? ms : HEALTH_BACKOFF_MS_MAX;
 }
 
-static bool turn(struct health *h, enum place_status to)
+static bool health_turn(struct health *h, enum place_status to)
 {
     bool changed = h->status != to;
     h->status = to;
@@ -58,10 +58,10 @@ static bool failed(struct health *h, mono now, err why)
 {
     count_failure(h, now, why);
     if (why == ERR_IO || why == ERR_CORRUPT || h->status == PLACE_ERROR)
-        return turn(h, PLACE_ERROR);
+        return health_turn(h, PLACE_ERROR);
     if (failures_of(h) >= HEALTH_FAILURES_MAX && !is_full(why))
-        return turn(h, PLACE_ERROR);
-    return turn(h, PLACE_SUSPECT);
+        return health_turn(h, PLACE_ERROR);
+    return health_turn(h, PLACE_SUSPECT);
 }
 
 bool health_written(struct health *h, mono now, err why, int64_t took_ns, bool counts)
@@ -93,7 +93,7 @@ bool health_overdue(struct health *h, mono now, int64_t took_ns)
     if (h->status != PLACE_OK)
         return false;
     count_failure(h, now, ERR_TIMEOUT);
-    return turn(h, PLACE_SUSPECT);
+    return health_turn(h, PLACE_SUSPECT);
 }
 
 bool health_silent(const struct health *h)
@@ -147,7 +147,7 @@ bool health_probed(struct health *h, mono now, err why, int64_t took_ns)
     h->failures = 0;
     if (h->status != PLACE_OK)
         h->ok_at = now;
-    return turn(h, PLACE_OK);
+    return health_turn(h, PLACE_OK);
 }
 
 void health_wanted(struct health *h, mono now)

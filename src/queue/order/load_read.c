@@ -10,7 +10,8 @@ enum {
 };
 
 /* The array with room for one more. NULL: there is no memory, and the array is as it was. */
-static void *grown(struct part_job *j, void *array, unsigned count, unsigned *size, size_t each)
+static void *load_read_grown(struct part_job *j, void *array, unsigned count, unsigned *size,
+                             size_t each)
 {
     if (count < *size)
         return array;
@@ -28,7 +29,7 @@ static bool add_row(struct part_job *j, struct rows *rows, const struct queue_en
         rows->more = true;
         return false;
     }
-    struct row *room = grown(j, rows->rows, rows->count, &rows->size, sizeof *room);
+    struct row *room = load_read_grown(j, rows->rows, rows->count, &rows->size, sizeof *room);
     if (room == NULL)
         return false;
     rows->rows = room;
@@ -53,7 +54,8 @@ static bool each_lease(void *ctx, const struct queue_row *row)
 {
     struct part_job *j = ctx;
     const struct queue_lease *l = &row->u.lease;
-    struct queue_lease *room = grown(j, j->leases, j->leases_count, &j->leases_size, sizeof *room);
+    struct queue_lease *room =
+        load_read_grown(j, j->leases, j->leases_count, &j->leases_size, sizeof *room);
     if (room == NULL)
         return false;
     j->leases = room;
@@ -66,7 +68,8 @@ static bool each_lease(void *ctx, const struct queue_row *row)
 static bool each_key(void *ctx, const struct queue_row *row)
 {
     struct part_job *j = ctx;
-    struct queue_key *room = grown(j, j->keys, j->keys_count, &j->keys_size, sizeof *room);
+    struct queue_key *room =
+        load_read_grown(j, j->keys, j->keys_count, &j->keys_size, sizeof *room);
     if (room == NULL)
         return false;
     j->keys = room;

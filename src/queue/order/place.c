@@ -47,7 +47,8 @@ static bool is_usable(const struct place_store *s)
 }
 
 /* Keeps of in those that pass; all of them when none would, or too few by least. */
-static unsigned keep(const bool *pass, bool *in, unsigned count, unsigned in_count, unsigned least)
+static unsigned place_keep(const bool *pass, bool *in, unsigned count, unsigned in_count,
+                           unsigned least)
 {
     unsigned left = 0;
     for (unsigned i = 0; i < count; i++)
@@ -71,7 +72,7 @@ static unsigned drop_crowded(const struct place_store *stores, unsigned count, b
         bound = PLACE_IN_FLIGHT_MIN;
     for (unsigned i = 0; i < count; i++)
         pass[i] = stores[i].in_flight < bound;
-    return keep(pass, in, count, in_count, 1);
+    return place_keep(pass, in, count, in_count, 1);
 }
 
 static int time_cmp(const void *a, const void *b)
@@ -94,7 +95,7 @@ static void drop_slow(const struct place_store *stores, unsigned count, bool *in
     for (unsigned i = 0; i < count; i++)
         pass[i] =
             stores[i].write_ns <= PLACE_SLOW_NS || stores[i].write_ns / PLACE_SLOW_FACTOR <= median;
-    (void)keep(pass, in, count, in_count, (in_count + 1) / 2);
+    (void)place_keep(pass, in, count, in_count, (in_count + 1) / 2);
 }
 
 uint32_t place_pick(const struct place_store *stores, unsigned count)

@@ -48,7 +48,7 @@ struct queue_entry qitem_entry(const struct qitem *it, enum queue_entry_kind kin
 }
 
 /* Out of whatever list or heap it waits in, and ENDING. */
-static void begin(struct slot *s, struct qitem *it)
+static void step_begin(struct slot *s, struct qitem *it)
 {
     struct part *p = s->part;
     if (it->due.place != 0)
@@ -80,7 +80,7 @@ static void unmark_order(struct slot *s, struct qitem *it)
 }
 
 /* Deletes the rows that say where it is, but for its state in the batch. */
-static void leave(struct slot *s, struct qitem *it)
+static void queue_step_leave(struct slot *s, struct qitem *it)
 {
     if (it->from == QITEM_LEASED)
         slot_op(s, OP_LEASE_DELETE)->u.lease.id = it->id;
@@ -96,8 +96,8 @@ static void leave(struct slot *s, struct qitem *it)
 
 void step_gone(struct slot *s, struct qitem *it)
 {
-    begin(s, it);
-    leave(s, it);
+    step_begin(s, it);
+    queue_step_leave(s, it);
     unmark_order(s, it);
     slot_state(s, it, ITEM_GONE);
     slot_step(s, &(struct step){ .kind = STEP_GONE, .item = it });
@@ -106,8 +106,8 @@ void step_gone(struct slot *s, struct qitem *it)
 void step_return(struct slot *s, struct qitem *it, store_time now)
 {
     struct part *p = s->part;
-    begin(s, it);
-    leave(s, it);
+    step_begin(s, it);
+    queue_step_leave(s, it);
     struct ksuid id = part_ids(p, 1, now, rng_next(&p->queue->rng));
     struct queue_entry e = qitem_entry(it, ENTRY_READY);
     e.id = id;
@@ -123,8 +123,8 @@ void step_return(struct slot *s, struct qitem *it, store_time now)
 
 void step_schedule(struct slot *s, struct qitem *it, store_time at)
 {
-    begin(s, it);
-    leave(s, it);
+    step_begin(s, it);
+    queue_step_leave(s, it);
     struct queue_entry e = qitem_entry(it, ENTRY_SCHEDULED);
     e.enqueue_at = at;
     e.expire_at = store_time_max(it->expire_at, queue_expiry(s->part->queue, at));
@@ -182,7 +182,7 @@ struct queue_lease qitem_lease(const struct qitem *it, store_time deadline)
 
 void step_extend(struct slot *s, struct qitem *it, store_time deadline)
 {
-    begin(s, it);
+    step_begin(s, it);
     s->write.parts[0].leased++;
     slot_op(s, OP_LEASE_PUT)->u.lease = qitem_lease(it, deadline);
     slot_step(s, &(struct step){ .kind = STEP_EXTEND, .item = it, .at = deadline });
@@ -190,7 +190,7 @@ void step_extend(struct slot *s, struct qitem *it, store_time deadline)
 
 void step_release(struct slot *s, struct qitem *it)
 {
-    begin(s, it);
+    step_begin(s, it);
     slot_op(s, OP_LEASE_DELETE)->u.lease.id = it->id;
     s->write.parts[0].ready++;
     s->part->releasing++;
@@ -265,7 +265,7 @@ void due_add(struct qitem *it, store_time at)
     heap_add(&it->part->queue->due, &it->due);
 }
 
-static void gone(struct part *p, struct qitem *it)
+static void queue_step_gone(struct part *p, struct qitem *it)
 {
     if (it->from == QITEM_SCHEDULED)
         p->scheduled_items--;
@@ -283,7 +283,7 @@ void step_done(struct part *p, const struct step *s)
         p->scheduled_items--;
     switch (s->kind) {
     case STEP_GONE:
-        gone(p, it);
+        queue_step_gone(p, it);
         return;
     case STEP_RETURN:
         rehash(p, it, s->id);

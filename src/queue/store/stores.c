@@ -5,29 +5,29 @@
 #include "base/log.h"
 #include "queue/admin.h"
 
-static void lock(struct queues *all)
+static void stores_lock(struct queues *all)
 {
     INVARIANT(pthread_mutex_lock(&all->health_lock) == 0);
 }
 
-static void unlock(struct queues *all)
+static void stores_unlock(struct queues *all)
 {
     INVARIANT(pthread_mutex_unlock(&all->health_lock) == 0);
 }
 
 enum place_status stores_status(struct queues *all, uint32_t store)
 {
-    lock(all);
+    stores_lock(all);
     enum place_status s = all->stores[store].health.status;
-    unlock(all);
+    stores_unlock(all);
     return s;
 }
 
 bool stores_silent(struct queues *all, uint32_t store)
 {
-    lock(all);
+    stores_lock(all);
     bool silent = health_silent(&all->stores[store].health);
-    unlock(all);
+    stores_unlock(all);
     return silent;
 }
 
@@ -39,12 +39,12 @@ void part_set_foreign(struct part *p, bool foreign)
     if (p->foreign == foreign)
         return;
     p->foreign = foreign;
-    lock(all);
+    stores_lock(all);
     INVARIANT(foreign || st->foreign > 0);
     bool first = foreign && st->foreign == 0;
     st->foreign += foreign ? 1u : -1u;
     bool last = st->foreign == 0;
-    unlock(all);
+    stores_unlock(all);
     if (first)
         log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", part_store(p)->name),
                   LOG_CSTR("state", "standby"),
@@ -74,42 +74,42 @@ err part_failing_note(const struct part *p, struct err_note *note)
 
 void stores_look(struct queues *all, struct place_store *out)
 {
-    lock(all);
+    stores_lock(all);
     for (unsigned i = 0; i < all->opts.stores_count; i++)
         out[i] = health_view(&all->stores[i].health);
-    unlock(all);
+    stores_unlock(all);
 }
 
 bool queues_store(struct queues *all, unsigned index, struct queue_store_stats *out)
 {
     if (index >= all->opts.stores_count)
         return false;
-    lock(all);
+    stores_lock(all);
     const struct health *h = &all->stores[index].health;
     *out = (struct queue_store_stats){ .name = all->opts.stores[index]->name,
                                        .state = place_status_name(h->status),
                                        .failures = h->failures_total,
                                        .write_ns = h->write_ns };
-    unlock(all);
+    stores_unlock(all);
     return true;
 }
 
 void stores_in_flight(struct queues *all, uint32_t store, int n)
 {
-    lock(all);
+    stores_lock(all);
     struct health *h = &all->stores[store].health;
     INVARIANT(n > 0 || h->in_flight >= (uint32_t)-n);
     h->in_flight += (uint32_t)n;
-    unlock(all);
+    stores_unlock(all);
 }
 
 /* A failure is told to every queue, on the loop, and probed in time. */
 static void changed(struct queues *all, uint32_t store, bool turned)
 {
-    lock(all);
+    stores_lock(all);
     mono at = health_next(&all->stores[store].health);
     all->stores[store].turned |= turned;
-    unlock(all);
+    stores_unlock(all);
     if (at.ns != INT64_MAX || turned)
         timers_soon(all, turned ? (mono){ .ns = 0 } : at);
 }
@@ -117,11 +117,11 @@ static void changed(struct queues *all, uint32_t store, bool turned)
 void stores_written(struct queues *all, uint32_t store, err why, int64_t took_ns, bool counts)
 {
     struct health *h = &all->stores[store].health;
-    lock(all);
+    stores_lock(all);
     mono before = health_next(h);
     bool turned = health_written(h, clock_mono(all->opts.clock), why, took_ns, counts);
     mono after = health_next(h);
-    unlock(all);
+    stores_unlock(all);
     if (turned || after.ns < before.ns)
         changed(all, store, turned);
 }
@@ -129,11 +129,11 @@ void stores_written(struct queues *all, uint32_t store, err why, int64_t took_ns
 void stores_wanted(struct queues *all, uint32_t store)
 {
     struct health *h = &all->stores[store].health;
-    lock(all);
+    stores_lock(all);
     mono before = health_next(h);
     health_wanted(h, clock_mono(all->opts.clock));
     mono after = health_next(h);
-    unlock(all);
+    stores_unlock(all);
     if (after.ns < before.ns)
         timers_soon(all, after);
 }
@@ -147,9 +147,9 @@ void stores_all_wanted(struct queues *all)
 
 void stores_overdue(struct queues *all, uint32_t store, int64_t took_ns)
 {
-    lock(all);
+    stores_lock(all);
     bool turned = health_overdue(&all->stores[store].health, clock_mono(all->opts.clock), took_ns);
-    unlock(all);
+    stores_unlock(all);
     changed(all, store, turned);
 }
 
@@ -189,19 +189,19 @@ static void probe_done(struct store_job *j)
     struct store_state *st = CONTAINER_OF(j, struct store_state, job);
     struct queues *all = st->all;
     mono now = clock_mono(all->opts.clock);
-    lock(all);
+    stores_lock(all);
     bool turned = health_probed(&st->health, now, st->outcome, now.ns - st->started.ns);
     st->recovered |= turned && st->recovering;
-    unlock(all);
+    stores_unlock(all);
     (void)atomic_fetch_sub(&all->jobs, 1);
     changed(all, st->index, turned);
 }
 
-static void tell(struct queues *all, struct store_state *st, bool recovered)
+static void stores_tell(struct queues *all, struct store_state *st, bool recovered)
 {
-    lock(all);
+    stores_lock(all);
     const struct health h = st->health;
-    unlock(all);
+    stores_unlock(all);
     struct queue_store *store = all->opts.stores[st->index];
     const char *name = store->name;
     struct err_note said = { .text = "" };
@@ -222,18 +222,18 @@ mono stores_probe(struct queues *all, mono now)
     mono next = { .ns = INT64_MAX };
     for (unsigned i = 0; i < all->opts.stores_count; i++) {
         struct store_state *st = &all->stores[i];
-        lock(all);
+        stores_lock(all);
         bool turned = st->turned, recovered = st->recovered,
              probe = !all->draining && health_probe(&st->health, now);
         st->turned = st->recovered = false;
         if (probe) /* else one may be on its way, and reads it */
             st->recovering = st->health.status == PLACE_ERROR;
         mono at = health_next(&st->health);
-        unlock(all);
+        stores_unlock(all);
         if (at.ns < next.ns)
             next = at;
         if (turned)
-            tell(all, st, recovered);
+            stores_tell(all, st, recovered);
         if (probe) {
             st->started = now;
             st->note = (struct err_note){ .text = "" };

@@ -170,7 +170,7 @@ static void worder(struct writer *w, str key)
     wbytes(w, key.p, key.n);
 }
 
-static str written(const struct writer *w)
+static str rows_written(const struct writer *w)
 {
     INVARIANT(w->n <= ROW_VALUE_BYTES_MAX);
     return (str){ .p = w->p, .n = w->n };
@@ -209,7 +209,7 @@ str row_record_encode(const struct queue_part_record *r, char *buf)
     wid(&w, r->settled);
     w64(&w, r->epoch);
     wbytes(&w, r->boot, sizeof(r->boot));
-    return written(&w);
+    return rows_written(&w);
 }
 
 err row_record_decode(str value, struct queue_part_record *out)
@@ -247,7 +247,7 @@ str row_batch_encode(const struct queue_batch *b, char *buf)
     }
     w.n += packed;
     worder(&w, b->order_key);
-    return written(&w);
+    return rows_written(&w);
 }
 
 static err unpack_states(str packed, size_t count, unsigned char *states)
@@ -304,7 +304,7 @@ str row_entry_encode(const struct queue_entry *e, char *buf)
     wtime(&w, e->created_at);
     wtime(&w, e->expire_at);
     worder(&w, e->order_key);
-    return written(&w);
+    return rows_written(&w);
 }
 
 err row_entry_decode(str value, struct queue_entry *out)
@@ -331,7 +331,7 @@ str row_lease_encode(const struct queue_lease *l, char *buf)
     wtime(&w, l->created_at);
     wtime(&w, l->expire_at);
     worder(&w, l->order_key);
-    return written(&w);
+    return rows_written(&w);
 }
 
 err row_lease_decode(str value, struct queue_lease *out)
@@ -365,7 +365,7 @@ str row_key_encode(const struct queue_key *k, char *buf)
     wtime(&w, k->expire_at);
     if (queue_key_has_digest(k))
         wbytes(&w, k->digest, sizeof(k->digest));
-    return written(&w);
+    return rows_written(&w);
 }
 
 err row_key_decode(str value, struct queue_key *out)
@@ -390,7 +390,7 @@ str row_heartbeat_encode(uint64_t count, char *buf)
 {
     struct writer w = writer_begin(buf);
     w64(&w, count);
-    return written(&w);
+    return rows_written(&w);
 }
 
 err row_heartbeat_decode(str value, uint64_t *out)
@@ -409,7 +409,7 @@ str row_owner_encode(str name, char *buf)
     struct writer w = writer_begin(buf);
     memcpy(w.p + w.n, name.p, name.n);
     w.n += name.n;
-    return written(&w);
+    return rows_written(&w);
 }
 
 err row_owner_decode(str value, str *out)

@@ -149,7 +149,7 @@ static void begin_linked(struct pg_link *l, err why)
 }
 
 /* later NULL: for the first time. */
-static void begin(struct store_pg *s, struct queue_later *later, struct err_note *note)
+static void store_pg_begin(struct store_pg *s, struct queue_later *later, struct err_note *note)
 {
     struct pg_beginning *b = &s->beginning;
     *b = (struct pg_beginning){ .link = { .s = s, .done = begin_linked },
@@ -164,7 +164,7 @@ static void begin(struct store_pg *s, struct queue_later *later, struct err_note
 
 static void begin_run(struct task *t)
 {
-    begin(CONTAINER_OF(t, struct store_pg, begin), NULL, NULL);
+    store_pg_begin(CONTAINER_OF(t, struct store_pg, begin), NULL, NULL);
 }
 
 /* ---- when nothing is on its way: recover, close ---- */
@@ -205,7 +205,7 @@ void store_pg_settle(struct store_pg *s)
         s->recovery = (struct pg_recovery){ .later = NULL };
         for (unsigned i = 0; i < PG_READERS; i++)
             pg_close(&s->readers[i].conn);
-        begin(s, r.later, r.note);
+        store_pg_begin(s, r.later, r.note);
     }
 }
 
