@@ -162,6 +162,23 @@ class Gates(unittest.TestCase):
         self.fails('tidy.py', {'src/base/bad.c': 'int x; \n'}, 'space')
         self.fails('tidy.py', {'src/base/bad.c': '\tint x;\n'}, 'tab')
 
+    def test_drawings_see_what_does_not_go_with_its_source(self):
+        drawn = {path.name: path.read_text() for path in sorted((TOOLS.parent / 'docs/drawings').glob('item.*'))}
+        tree = {f'docs/drawings/{name}': text for name, text in drawn.items()}
+        tree['docs/concepts.md'] = '![How an item lives](drawings/item.svg)\n'
+        self.assertEqual(run('drawings.py', tree), (0, ''))
+        dot, svg = 'docs/drawings/item.dot', 'docs/drawings/item.svg'
+        for path, text, place in (
+                (dot, tree[dot].replace('leased', 'lent'), 'item.svg:1: item.dot was changed since'),
+                (svg, tree[svg].replace('leased', 'lent'), 'item.svg:1: was changed by hand'),
+                (svg, tree[svg].split('\n', 1)[1], 'item.svg:1: its first line'),
+                (dot, tree[dot].replace('// title:', '//'), 'item.dot:1: has no line "// title'),
+                ('docs/drawings/lost.svg', tree[svg], 'lost.svg:1: has no source'),
+                ('docs/drawings/new.dot', tree[dot], 'new.svg:1: is missing'),
+                ('docs/concepts.md', '![](drawings/item.svg)\n', 'concepts.md:1: shows drawings/item.svg without'),
+                ('docs/concepts.md', 'no drawing\n', 'item.svg:1: no document shows it')):
+            self.fails('drawings.py', {**tree, path: text}, place)
+
 
 if __name__ == '__main__':
     unittest.main()
