@@ -93,7 +93,7 @@ def make(root):
 
 
 def check_source(path):
-    """What is wrong with one source and its SVG."""
+    """The faults of one source and its SVG."""
     source = path.read_text()
     for word in ('title', 'desc'):
         if not said(source, word):
@@ -114,7 +114,7 @@ def check_source(path):
 
 
 def check_shown(root):
-    """Which drawing no document shows, and which one is shown without a text for who cannot see it?"""
+    """The drawings that no document shows, and the places that show a drawing without an alternative text."""
     shown = set()
     for path in sorted([*root.glob('*.md'), *root.glob('docs/**/*.md')]):
         for number, line in enumerate(path.read_text().splitlines(), 1):
