@@ -1,7 +1,8 @@
-"""Goal: what docs/api.md shows is what the server answers, and the tests that docs/verification.md names are there.
-Method: each `$ ` line of docs/api.md is run in order on one server; what follows must be its output, with TID for
-uuids, INSTANT for times, DATE for HTTP dates, of queues ID, TOKEN, AGE and N for ids, tokens, ages and microseconds, and
-`...` for any lines. Commands share a folder."""
+"""Goal: what docs/api.md, docs/api-queues.md and docs/api-admin.md show is what the server answers, and the tests that
+docs/verification.md names are there.
+Method: each `$ ` line of these three is run in order on one server; what follows must be its output, with TID for
+uuids, INSTANT for times, DATE for HTTP dates, of queues ID, TOKEN, AGE and N for ids, tokens, ages and microseconds,
+and `...` for any lines. Commands share a folder."""
 import pathlib
 import re
 import subprocess
@@ -10,6 +11,7 @@ from harness import Server, SceneError, check, main, scene
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHOWN = 'http://127.0.0.1:7231'
+API = ('docs/api.md', 'docs/api-queues.md', 'docs/api-admin.md')      # in this order
 
 
 def examples(text):
@@ -48,8 +50,8 @@ def matches(want, got):
 
 @scene
 def every_example_of_the_api_is_true(binary):
-    found = examples((ROOT / 'docs/api.md').read_text())
-    check(len(found) > 20, f'only {len(found)} examples')
+    found = [example for name in API for example in examples((ROOT / name).read_text())]
+    check(len(found) > 60, f'only {len(found)} examples')
     with Server(binary) as server:
         for command, want in found:
             done = subprocess.run(['sh', '-c', command.replace(SHOWN, server.url)], capture_output=True, text=True,
