@@ -464,7 +464,7 @@ def run_cassandra(step, counts, *patterns):
 
 def step_node(counts, _ahead):
     """A real Cassandra of one node: what servers keep there, and that they are one store."""
-    run_cassandra('node', counts, *(f'scene_{name}.py' for name in ('cql', 'pages', 'pages_served', 'server')))
+    run_cassandra('node', counts, *(f'scene_{name}.py' for name in ('cql', 'pages_served', 'server')))
 
 
 def step_cassandra(counts, _ahead):
