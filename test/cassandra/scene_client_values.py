@@ -218,7 +218,7 @@ def blobs_of_any_size(binary):
                 check(pending.wait().one == ['0x' + data[k].hex()], f'{way}: {sizes[k]} bytes')
                 got = session.execute(f'SELECT v FROM blobs WHERE k = {k}').one().v
                 check(got == data[k], f'{way}: {sizes[k]} bytes as the other reads them')
-            large = client.ask('put', I32(99), Blob(os.urandom(13 << 20)), ts='now', ms=60000)
+            large = client.ask('put', I32(99), Blob(os.urandom(17 << 20)), ts='now', ms=60000)   # half a segment of its log is 16 MiB
             check(large.why != 'ok', f'more than the node takes: {large.why}')
             eq(client.run('get', I32(1), ms=60000).one, ['0x' + data[1].hex()])
         call(run)
