@@ -6,7 +6,7 @@
 
 Wants redis-server and nothing built: records are written by the scripts of src/flight/share_scripts.c. "used" is the
 growth of used_memory divided by the records, "key" what MEMORY USAGE says of one. The constants of the sizing formula
-are read from docs/operations.md; exits 1 when a measurement is more than 15 % off it, or its worked example is."""
+are read from docs/several-servers.md; exits 1 when a measurement is more than 15 % off it, or its worked example is."""
 import argparse
 import os
 import pathlib
@@ -38,10 +38,10 @@ ROWS = {'idle': 'nobody asked', 'short': 'being made, or failed', 'long': 'the s
 # ---- the formula, as the documentation has it
 
 class Formula:
-    """bytes(kind, payload) after the table in docs/operations.md; fixed and example are of the lines below it."""
+    """bytes(kind, payload) after the table in docs/several-servers.md; fixed and example are of the lines below it."""
 
     def __init__(self, text=None):
-        text = text or (ROOT / 'docs/operations.md').read_text()
+        text = text or (ROOT / 'docs/several-servers.md').read_text()
         table = text[text.index('| a display in Redis |'):].partition('\n\n')[0]
         self.rows = {}
         for first, cell in re.findall(r'^\| (.+?) \| (\d.*?) \|$', table, re.M):

@@ -1,4 +1,4 @@
-# Varnish in front of a server whose rules purge it: edge.yaml beside this file. docs/operations.md, Caches in front.
+# Varnish in front of a server whose rules purge it: edge.yaml beside this file. docs/wikis.md, Caches in front.
 vcl 4.1;
 
 backend default {

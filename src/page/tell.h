@@ -9,7 +9,7 @@
  *          takes nothing back (behind.h)
  *
  * Told once, before the answer, best effort: a server that is away or cut off does not learn of it,
- * and is right by its own next question (docs/operations.md). Nobody waits for the others.
+ * and is right by its own next question (docs/several-servers.md). Nobody waits for the others.
  *
  * Why a word is not taken over but doubted. Words are ordered by when they were asked for, by the
  * clock of who asked. Clocks of servers differ, and messages come late. The wiki's own instants are

@@ -1,4 +1,4 @@
-"""Goal: a request costs what docs/operations.md says ("What a request costs"). Method: a server behind the proxy that
+"""Goal: a request costs what docs/several-servers.md says ("What a request costs"). Method: a server behind the proxy that
 counts. All that it asks of its node for one act is compared, but for what it asks by the clock: leases, what is due, the
 catalogue. Upkeep may read the facts of any title meanwhile. So the acts are done on one title after another, until each
 of them has cost exactly what is said; what else came beside them are such reads alone."""

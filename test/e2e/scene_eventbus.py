@@ -72,8 +72,8 @@ class Relay:
 
 
 def documented():
-    """The lines for LocalSettings.php that docs/operations.md shows."""
-    text = (ROOT / 'docs/operations.md').read_text()
+    """The lines for LocalSettings.php that docs/wikis.md shows."""
+    text = (ROOT / 'docs/wikis.md').read_text()
     return re.search(r"^    wfLoadExtension\( 'EventBus' \);\n(?:    .*\n)*", text, re.M).group()
 
 

@@ -24,7 +24,7 @@ Request = collections.namedtuple('Request', 'server method target status')
 
 
 class Robin(Pair):
-    """haproxy as docs/operations.md has it before the servers, with VisualEditor loading and saving through it."""
+    """haproxy as docs/several-servers.md has it before the servers, with VisualEditor loading and saving through it."""
 
     def __init__(self, binary, sticky=False, forward=False, **origin):
         super().__init__(binary, knowing=not SHARED, count=COUNT, redis=REDIS, **origin)
@@ -245,7 +245,7 @@ def a_hidden_text_is_in_no_comparison(binary):
 
 @scene
 def editors_of_a_private_wiki_stay_with_one_server(binary):
-    """With the lines of docs/operations.md that send editors to the first: contents of such a wiki go to no other."""
+    """With the lines of docs/several-servers.md that send editors to the first: contents of such a wiki go to no other."""
     with private_wiki() as authorization, Robin(binary, sticky=True, forward=True, private=True,
                                                 authorization_file=str(authorization)) as robin:
         editor, wiki = robin.editor, robin.wiki

@@ -1,4 +1,4 @@
-"""haproxy as the balancer, with the configuration that docs/operations.md shows: only its addresses are replaced."""
+"""haproxy as the balancer, with the configuration that docs/several-servers.md shows: only its addresses are replaced."""
 import contextlib
 import pathlib
 import re
@@ -7,14 +7,14 @@ import socket
 from harness import REQUEST_TIMEOUT, check, free_port, wait_until
 from list_help import Process
 
-OPERATIONS = pathlib.Path(__file__).resolve().parents[2] / 'docs/operations.md'
+MANUAL = pathlib.Path(__file__).resolve().parents[2] / 'docs/several-servers.md'
 SERVER = re.compile(r'^ +server \w+ 10\.\d+\.\d+\.\d+:\d+$', re.M)
 BACKEND = 'palimpsest'
 
 
 def documented(first='defaults'):
     """The configuration as it is shown: indented, from the line that begins so on."""
-    text = OPERATIONS.read_text()
+    text = MANUAL.read_text()
     block = re.search(rf'^    {first}\b.*\n(?:    .*\n|\n)*', text, re.M).group()
     return re.sub(r'^    ', '', block, flags=re.M)
 

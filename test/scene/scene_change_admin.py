@@ -180,7 +180,7 @@ def items_are_listed_and_say_why(binary):
 
 @scene
 def the_table_in_the_documentation_is_what_is_printed(binary):
-    lines = (pathlib.Path(__file__).parents[2] / 'docs/operations.md').read_text().splitlines()
+    lines = (pathlib.Path(__file__).parents[2] / 'docs/wikis.md').read_text().splitlines()
     at = lines.index('    $ palimpsest change ls')
     head, _, line = (one.strip() for one in lines[at + 1:at + 4])
     said = line[line.index('HTTP'):line.index(' (')]

@@ -1,7 +1,7 @@
 """Goal: a cache in front that is purged by the events of the store gives what the wiki has: each change of a page is told,
 and only what a purge reaches may be kept.
 Method: a scripted wiki whose pages change, a client that follows the streams, answers' header fields; and Varnish, with the
-configuration that docs/operations.md shows, purged by who reads the stream."""
+configuration that docs/wikis.md shows, purged by who reads the stream."""
 import concurrent.futures
 import contextlib
 import pathlib

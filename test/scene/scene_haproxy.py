@@ -1,4 +1,4 @@
-"""Goal: behind haproxy, configured as docs/operations.md says, four servers are restarted one after the other and no
+"""Goal: behind haproxy, configured as docs/several-servers.md says, four servers are restarted one after the other and no
 request fails.
 Method: clients ask for lists, new ones and known ones, all the time. Each server is asked to end while somebody reads
 a long answer from it slowly, so that it drains until its health check has taken it out; another time all of them end at

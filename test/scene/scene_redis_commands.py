@@ -190,7 +190,7 @@ def _pages(c, origin, seen):
 
 def _rules():
     """Of an ACL user, as the documentation has them."""
-    return RULES.search((redis_source.ROOT / 'docs/operations.md').read_text()).group(1).split()
+    return RULES.search((redis_source.ROOT / 'docs/several-servers.md').read_text()).group(1).split()
 
 
 @scene

@@ -1,4 +1,4 @@
-"""Goal: what a full Redis does under each policy of eviction is what docs/operations.md says of it.
+"""Goal: what a full Redis does under each policy of eviction is what docs/several-servers.md says of it.
 Method: a real redis-server whose maxmemory is taken below what it uses, step by step, until what is looked for has
 gone; then there is room again, and everybody has to agree. It samples all keys, so that it evicts what its policy says."""
 import re

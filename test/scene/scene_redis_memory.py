@@ -1,4 +1,4 @@
-"""Goal: what real servers leave in Redis takes the memory that docs/operations.md says.
+"""Goal: what real servers leave in Redis takes the memory that docs/several-servers.md says.
 Method: displays shown, displays whose generator fails; the growth of used_memory beside the documented formula. Tables of
 sizes and states are bench/redis_memory.py's, which writes with the same scripts."""
 import sys

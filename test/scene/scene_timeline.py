@@ -315,7 +315,7 @@ def a_redis_that_lost_all_is_filled_by_a_replay(binary):
 
 
 def _documented_rights():
-    manual = (pathlib.Path(__file__).parents[2] / 'docs' / 'operations.md').read_text()
+    manual = (pathlib.Path(__file__).parents[2] / 'docs' / 'several-servers.md').read_text()
     first, more = re.findall(r'^`(~pal:[^`]*)`', manual, re.M)
     return [*first.split(), *more.split()]
 

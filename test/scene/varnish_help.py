@@ -1,4 +1,4 @@
-"""Varnish as a cache in front, with the configuration that docs/operations.md shows: only its addresses are replaced."""
+"""Varnish as a cache in front, with the configuration that docs/wikis.md shows: only its addresses are replaced."""
 import http.client
 import pathlib
 import re
@@ -6,12 +6,12 @@ import re
 from harness import REQUEST_TIMEOUT, Answer, check, free_port
 from list_help import Process
 
-OPERATIONS = pathlib.Path(__file__).resolve().parents[2] / 'docs/operations.md'
+MANUAL = pathlib.Path(__file__).resolve().parents[2] / 'docs/wikis.md'
 
 
 def documented(first=r'vcl 4\.1;'):
     """The indented lines of which this is the first."""
-    block = re.search(rf'^    {first}\n(?:    .*\n|\n)*', OPERATIONS.read_text(), re.M).group()
+    block = re.search(rf'^    {first}\n(?:    .*\n|\n)*', MANUAL.read_text(), re.M).group()
     return re.sub(r'^    ', '', block, flags=re.M)
 
 
