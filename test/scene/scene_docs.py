@@ -1,5 +1,5 @@
 """Goal: what docs/api.md, docs/api-queues.md and docs/api-admin.md show is what the server answers, and the tests that
-docs/verification.md names are there.
+docs/verification.md and docs/seeds.md name are there.
 Method: each `$ ` line of these three is run in order on one server; what follows must be its output, with TID for
 uuids, INSTANT for times, DATE for HTTP dates, of queues ID, TOKEN, AGE and N for ids, tokens, ages and microseconds,
 and `...` for any lines. Commands share a folder."""
@@ -63,18 +63,21 @@ def every_example_of_the_api_is_true(binary):
 
 
 @scene
-def tests_that_the_trials_name_are_there(_):
-    """docs/verification.md says of each finding which test holds it."""
-    text = (ROOT / 'docs/verification.md').read_text()
-    sources = [path for folder in ('test', 'tools', 'src') for path in sorted((ROOT / folder).rglob('*'))
+def tests_that_documents_name_are_there(_):
+    """docs/verification.md says of each finding which test holds it, docs/seeds.md of each statement where it is met."""
+    sources = [path for folder in ('test', 'tools', 'src', 'bench') for path in sorted((ROOT / folder).rglob('*'))
                if path.suffix in ('.c', '.h', '.py', '.pml', '.sh')]
     files = {path.name for path in sources}
     words = set(re.findall(r'\w+', ' '.join(path.read_text(errors='replace') for path in sources)))
-    named = {name for quoted in re.findall(r'`([^`]+)`', text) for name in re.findall(r'^[a-z]\w*(?:_\w+){2,}$', quoted)}
-    check(len(named) > 100, f'{len(named)} names of tests')
-    missing = sorted(name for name in named if name not in words and not name.startswith('palimpsest_'))
-    missing += sorted(name for name in re.findall(r'\b((?:test|scene|fuzz)_\w+\.(?:c|py))', text) if name not in files)
-    check(not missing, f'docs/verification.md names what is not there: {missing}')
+    for document, least in (('docs/verification.md', 100), ('docs/seeds.md', 30)):
+        text = (ROOT / document).read_text()
+        named = {name for quoted in re.findall(r'`([^`]+)`', text)
+                 for name in re.findall(r'^[a-z]\w*(?:_\w+){2,}$', quoted)}
+        check(len(named) > least, f'{document}: {len(named)} names of tests')
+        missing = sorted(name for name in named if name not in words and not name.startswith('palimpsest_'))
+        missing += sorted(name for name in re.findall(r'\b((?:test|scene|fuzz|model)_\w+\.(?:c|py))', text)
+                          if name not in files)
+        check(not missing, f'{document} names what is not there: {missing}')
 
 
 main()
