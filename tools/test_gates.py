@@ -7,6 +7,8 @@ import sys
 import tempfile
 import unittest
 
+import c_tables
+
 TOOLS = pathlib.Path(__file__).resolve().parent
 CLEAN = {
     '.clang-format': (TOOLS.parent / '.clang-format').read_text(),
@@ -178,6 +180,44 @@ class Gates(unittest.TestCase):
                 ('docs/concepts.md', '![](drawings/item.svg)\n', 'concepts.md:1: shows drawings/item.svg without'),
                 ('docs/concepts.md', 'no drawing\n', 'item.svg:1: no document shows it')):
             self.fails('drawings.py', {**tree, path: text}, place)
+
+    def test_reference_sees_a_file_that_is_not_what_the_tables_say(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tree = pathlib.Path(folder)
+            (tree / 'src').symlink_to(TOOLS.parent / 'src')
+            shutil.copytree(TOOLS.parent / 'docs/reference', tree / 'docs/reference')
+            for name in ('options.md', 'limits.md'):
+                file = tree / 'docs/reference' / name
+                file.write_text(file.read_text().replace('`16k`', '`17k`'))
+            (tree / 'docs/reference/verbs.md').unlink()
+            found = subprocess.run([sys.executable, TOOLS / 'reference.py', folder], capture_output=True, text=True, check=False)
+            self.assertEqual(found.returncode, 1, found.stderr)
+            self.assertEqual([pathlib.Path(line.split(':')[0]).name for line in found.stdout.splitlines()],
+                             ['options.md', 'verbs.md', 'limits.md'])
+            self.assertIn('17k', found.stdout)
+            written = subprocess.run([sys.executable, TOOLS / 'reference.py', folder, '--write'], check=False)
+            self.assertEqual(written.returncode, 0)
+            again = subprocess.run([sys.executable, TOOLS / 'reference.py', folder], capture_output=True, text=True, check=False)
+            self.assertEqual((again.returncode, again.stdout), (0, ''))
+
+    def test_c_tables_read_what_tables_are_made_of(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder) / 'src/app/t.c'
+            source.parent.mkdir(parents=True)
+            source.write_text('#define KI ((uint64_t)1 << 10)\n#define PATH "/{a}"\nenum { FIRST, SECOND, OWNS = 4 * KI, AFTER };\n'
+                              '#define ROW(name, ...) { "n." name, PATH "/x", __VA_ARGS__ }\n#define CALLS(X) X(one) X(two)\n'
+                              'static const struct t rows[] = {\n    { "a", "b" /* } */ "c", .max = AFTER - 1 },\n'
+                              '    ROW("d", 3, .in = &(const struct u){ .p = "q" }),\n#undef ROW\n#define ROW(x) { x }\n    ROW("e"),\n};\n'
+                              '#define GLUED(n) { name_##n },\nconst char *const glued[] = { CALLS(GLUED) };\n')
+            tree = c_tables.Tree(folder)
+            unit = tree.unit('src/app/t.c')
+            rows = unit.rows('rows', ('name', 'path', 'max'))
+            self.assertEqual(rows[0], {'name': 'a', 'path': 'bc', 'max': 4096})
+            self.assertEqual((rows[1]['name'], rows[1]['path'], rows[1]['max']), ('n.d', '/{a}/x', 3))
+            self.assertIn('"q"', rows[1]['in'])
+            self.assertEqual(rows[2], {'name': 'e'})
+            self.assertEqual(unit.rows('glued', ('name',)), [{'name': 'name_one'}, {'name': 'name_two'}])
+            self.assertEqual((tree.named('OWNS'), unit.value('SECOND')), (4096, 1))
 
 
 if __name__ == '__main__':

@@ -15,6 +15,8 @@ from origin import Origin
 from page_help import path as page_path
 from render_help import Crowd, metric
 
+DOCS = pathlib.Path(__file__).resolve().parents[2] / 'docs'
+
 
 def run(binary, *args, env=None, **more):
     return subprocess.run([binary, *args], capture_output=True, text=True, timeout=60, check=False,
@@ -258,15 +260,44 @@ def help_and_the_manual_come_from_the_table(binary):
     for what in ('page.grace_ttl', 'drain_timeout', '--test-hooks', 'http.connections_max'):
         check(what in done.stdout, what)
     table = run(binary, 'options', '--markdown').stdout
-    manual = pathlib.Path(__file__).parents[2].joinpath('docs/operations.md').read_text()
+    manual = DOCS.joinpath('reference/options.md').read_text()
     for row in table.splitlines():
-        check(row in manual, f'docs/operations.md lacks: {row}')
+        check(row in manual, f'docs/reference/options.md lacks: {row}')
+    rows = [line for line in manual.splitlines() if line.startswith('| `')]
+    eq(sorted(rows), sorted(line for line in table.splitlines() if line.startswith('| `')))
 
 
 @scene
+def verbs_and_routes_of_the_reference_are_those_of_the_binary(binary):
+    """docs/reference is made from the sources: the program itself must say the same."""
+    verbs = DOCS.joinpath('reference/verbs.md').read_text()
+    for line in run(binary, 'help').stdout.splitlines():
+        verb = re.match(r'  ([a-z][a-z -]*?)  +(\S.*)', line)
+        if verb:
+            name, summary = verb.groups()
+            check(re.search(rf'^\| `{name}( [^|]*)?(\\\|[^|]*)*` \| {re.escape(summary[0].upper() + summary[1:])}\. \|$', verbs, re.M), line)
+            done = run(binary, 'help', *name.split())
+            for option in re.findall(r'^  (?:-\w, |    )(--[a-z-]+)', done.stdout, re.M):
+                check(option == '--help' or f'`{option}' in verbs, f'{name} {option}')
+    for code, meaning in re.findall(r'^  (\d)  (\S.*)$', run(binary, 'help').stdout, re.M):
+        check(re.search(rf'^\| {code} \| `\w+` \| {meaning[0].upper()}{re.escape(meaning[1:])}\. \|$', verbs, re.M), meaning)
+    rows = re.findall(r'^\| `([A-Z]+) (/\S*)` \| `(\S+)` \| (?:`(\S+)`)? \|', DOCS.joinpath('reference/routes.md').read_text(), re.M)
+    want = {(method, re.sub(r'\[[^]]*\]+', '', path), name) for method, path, name, _ in rows}
+    with Server(binary, '--test-hooks') as server:
+        paths = json.loads(server.request('GET', '/?spec').body)['paths']
+    there = {(method.upper(), path, *one['tags']) for path, methods in paths.items() for method, one in methods.items()
+             if method != 'parameters'}
+    check(want - there <= {row for row in want if row[0] == 'PURGE'}, str(want - there))
+    eq({name for _, _, name in there} - {name for _, _, name in want}, set())
+
+@scene
 def every_metric_of_the_manual_is_there(binary):
-    manual = pathlib.Path(__file__).parents[2].joinpath('docs/operations.md').read_text()
-    named = set(re.findall(r'`(palimpsest_[a-z0-9_]+)', manual))
+    reference = DOCS.joinpath('reference/metrics.md').read_text()
+    listed = set(re.findall(r'^\| `(palimpsest_[a-z0-9_]+)`', reference, re.M))
+    manual = ''.join(path.read_text() for path in DOCS.glob('*.md') if path.name != 'verification.md')
+    named = {re.sub(r'_(bucket|sum|count)$', '', name) if name not in listed else name
+             for name in re.findall(r'`(palimpsest_[a-z0-9_]+)', manual)}
+    eq(named - listed, set(), 'the documents name a metric that docs/reference/metrics.md lacks')
     check(len(named) > 5, str(named))
     with tempfile.NamedTemporaryFile('w') as secret:
         secret.write('a secret of all servers')
@@ -285,6 +316,10 @@ def every_metric_of_the_manual_is_there(binary):
         there += server.request('GET', '/metrics').body.decode()
     for name in sorted(named):
         check(f'# TYPE {name} ' in there, name)
+    for name, kind in re.findall(r'^# TYPE (\S+) (\S+)$', there, re.M):
+        check(re.search(rf'^\| `{name}` \| {kind} \|', reference, re.M), f'{name} {kind}')
+    for name, help_text in re.findall(r'^# HELP (\S+) (.*)$', there, re.M):
+        check(help_text.replace('|', '\\|') in reference, f'{name}: {help_text}')
 
 
 main()

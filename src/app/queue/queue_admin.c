@@ -99,7 +99,7 @@ bool app_create_check(struct queue_call *c)
         return false;
     if (wanted->space.n == 0)
         wanted->space = STR(AUTH_SYSTEM);
-    if (!app_may(c->x, "queue.create", wanted->space, c->app))
+    if (!app_may(c->x, c->kind->asks, wanted->space, c->app))
         return false;
     err why = auth_space_find(c->app->auth, wanted->space, &c->note);
     if (why == ERR_OK)
@@ -118,7 +118,7 @@ err app_create_run(struct queue_call *c)
 
 bool app_update_check(struct queue_call *c)
 {
-    return check_info(c, c->m) && queue_call_find(c, "queue.update") && check_negative(c, c->m);
+    return check_info(c, c->m) && queue_call_find(c, c->kind->asks) && check_negative(c, c->m);
 }
 
 err app_update_run(struct queue_call *c)
@@ -134,7 +134,7 @@ bool app_list_check(struct queue_call *c)
     struct queues_page *page = &c->u.queues;
     page->pivot = wire_str(m->pivot);
     page->space = m->namespace_.len == 0 ? STR(AUTH_SYSTEM) : wire_str(m->namespace_);
-    if (!app_may(c->x, "queue.list", page->space, c->app) ||
+    if (!app_may(c->x, c->kind->asks, page->space, c->app) ||
         !queue_call_limit(c, m->limit, QUEUE_LIST_DEFAULT))
         return false;
     page->limit = c->limit;
@@ -180,7 +180,7 @@ bool app_queue_delete_check(struct queue_call *c)
     const Wire__QueuesDeleteRequest *m = c->m;
     str text;
     c->audited = true;
-    if (!check_name(c, m->queue_name) || !queue_call_find(c, "queue.delete"))
+    if (!check_name(c, m->queue_name) || !queue_call_find(c, c->kind->asks))
         return false;
     c->u.unnamed = http_header(c->x, "queue-delete", &text);
     return !c->u.unnamed || str_eq(text, STR("unnamed")) ||

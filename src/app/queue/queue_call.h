@@ -24,6 +24,7 @@ struct queue_kind {
     const ProtobufCMessageDescriptor *type; /* of the request */
     /* Asked for where its queue_name is. NULL: check does that, and all that follows here. */
     const char *permission;
+    const char *asks; /* what check asks for where permission is NULL */
     bool audited;    /* its end is logged: who did what to which queue */
     bool partition;  /* its partition is one of the queue's; else it is about all of them */
     bool timeout;    /* it has a request_timeout */
