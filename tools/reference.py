@@ -235,7 +235,7 @@ METRICS_HEAD = """# Metrics
 Every series of `GET /metrics`, in the text format of Prometheus. Series of a part that is not configured are not there.
 [Watch](../operations.md#watch) names the ones to look at first.
 
-Labels are routes or configured names: nothing that a client sent. A histogram has the series `_bucket`, `_sum` and `_count`.
+Labels are routes or configured names. They never hold text of a client. A histogram has the series `_bucket`, `_sum` and `_count`.
 """
 
 

@@ -51,7 +51,7 @@ static const char *const exits[CLI_EXITS] = {
     [CLI_FAILED] = "failed while running",
     [CLI_USAGE] = "usage or configuration",
     [CLI_DAMAGED] = "the store is damaged or of another version",
-    [CLI_NO_SERVER] = "no server answers, or one that is no Palimpsest",
+    [CLI_NO_SERVER] = "no server answers, or another program does",
     [CLI_NOT_FOUND] = "not stored, or not any more",
     [CLI_REFUSED] = "refused by the server, or would overwrite",
 };

@@ -44,8 +44,8 @@ const struct cli_option import_restbase_options[] = {
     { "contact-points", 0, "LIST", "Nodes of that Cassandra, as in 10.0.0.1:9042,10.0.0.2" },
     { "local-dc", 0, "NAME", "Data centre whose nodes are asked" },
     { "keyspace", 0, "LIST",
-      "Keyspaces that hold the contents of a render, or CONTENT=KEYSPACE; the first says which "
-      "renders there are [all there are, when they are of one bucket]" },
+      "Keyspaces of the contents of a render, or CONTENT=KEYSPACE; the first lists the renders "
+      "[all keyspaces of the only bucket]" },
     { "source-domain", 0, "NAME", "Domain as RESTBase knows it [that of --domain]" },
     { "cassandra-user", 0, "NAME",
       "Log in there; its password is in $PALIMPSEST_CASSANDRA_PASSWORD" },
@@ -161,11 +161,11 @@ const struct cli_option options_options[] = {
 const struct cli_option token_options[] = { OPTIONS_TOKEN, OPTIONS_END };
 const struct cli_option token_create_options[] = {
     { "role", 'r', "NAME",
-      "What it may do: read, write, purge, admin, Admin; may be given again [read]" },
+      "Role of the key: read, write, purge, admin, Admin; may be given again [read]" },
     { "domain", 0, "NAME", "Where it may do so: this domain alone [everywhere]" },
     { "expires", 0, "DURATION", "For how long, as in 30d [never ends]" },
     { "name", 0, "NAME", "Name of its user [made up]" },
-    { "tag", 0, "TAG", "What its text starts with, behind qtr- [live]" },
+    { "tag", 0, "TAG", "Beginning of its text, behind qtr- [live]" },
     { "new", 0, NULL, "Make the store of --data when there is none" },
     OPTIONS_TOKEN,
     OPTIONS_END,
@@ -202,7 +202,7 @@ const struct cli_option queue_update_options[] = {
 };
 const struct cli_option queue_rm_options[] = {
     { "force", 'f', NULL,
-      "Also one that others name as their dead queue; what dies in those is deleted from then on" },
+      "Also a dead queue of other queues; items that die in these are deleted from then on" },
     OPTIONS_QUEUE,
 };
 const struct cli_option queue_ls_options[] = {
@@ -314,13 +314,13 @@ const struct cli_option change_limit_options[] = {
     OPTIONS_END,
 };
 const struct cli_option change_drop_options[] = {
-    { "state", 0, "STATE", "Those that are ready, waiting, scheduled or dead [all]" },
+    { "state", 0, "STATE", "Items in this state: ready, waiting, scheduled or dead [all]" },
     { "yes", 0, NULL, "It may be done" },
     OPTIONS_ADMIN,
     OPTIONS_END,
 };
 const struct cli_option change_items_options[] = {
-    { "state", 0, "STATE", "Those that are ready, waiting, scheduled or dead [all]" },
+    { "state", 0, "STATE", "Items in this state: ready, waiting, scheduled or dead [all]" },
     { "type", 0, "TYPE", "Jobs of this type [all]" },
     { "domain", 0, "NAME", "Of events of this domain [all]" },
     { "limit", 'n', "N", "So many, 100000 at most [100]" },
@@ -349,7 +349,7 @@ const struct cli_option timeline_ls_options[] = {
     }
 const struct cli_option jobs_ls_options[] = {
     OPTIONS_JOBS,
-    { "state", 0, "STATE", "Those that are ready, waiting, scheduled or dead [all]" },
+    { "state", 0, "STATE", "Items in this state: ready, waiting, scheduled or dead [all]" },
     OPTIONS_ADMIN,
     OPTIONS_END,
 };

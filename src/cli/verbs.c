@@ -484,7 +484,7 @@ const struct cli_verb cli_verbs[] = {
       .run = verb_fresh_why },
     { .name = "fresh redo",
       .usage = "DOMAIN",
-      .summary = "have all pages of a domain rendered anew, each by its next reader",
+      .summary = "have the next reader of each page of a domain get a new render",
       .prose = "All that the server rendered of the domain before now counts as too old, also "
                "after a restart: its next reader "
                "has it made anew, or the server itself where origin.rerender is at_once or paced. "

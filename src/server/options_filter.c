@@ -17,18 +17,17 @@
 
 const struct option option_listener_rows[] = {
     { "listen", NULL, OPTION_TEXT, .initial = "",
-      .prose = "Its addresses, as listen has them; none: sockets of its name are inherited",
+      .prose = "Addresses, written as for listen; empty: inherited sockets of this name",
       AT(listen_text) },
     { "routes", NULL, OPTION_TEXT, .initial = "",
-      .prose = "Routes that it shows, as page.get, or with a first word all of it, as page; none: "
-               "what listen shows but for the operator's, and beside domains or buckets only those "
-               "of a domain, and health",
+      .prose = "Routes to show: page.get, or page for all of page; empty: all but the "
+               "operator's; beside domains or buckets: routes of a domain, and health",
       AT(routes_text) },
-    { "domains", NULL, OPTION_TEXT, .initial = "", .prose = "Domains that it shows; none: all",
+    { "domains", NULL, OPTION_TEXT, .initial = "", .prose = "Domains to show; empty: all",
       .bytes_max = OPTIONS_DATABASES_BYTES_MAX, AT(domains_text) },
     { "buckets", NULL, OPTION_TEXT, .initial = "",
-      .prose = "What it shows of a domain: beginnings of paths behind /{domain}/v1/, as page, "
-               "page/html, table/likes, key_value/sessions; none: all",
+      .prose = "Beginnings of paths behind /{domain}/v1/ to show: page, page/html, table/likes, "
+               "key_value/sessions; empty: all",
       AT(buckets_text) },
     { .name = NULL },
 };

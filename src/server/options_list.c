@@ -20,42 +20,40 @@ const struct option option_list_rows[] = {
     { "generator", NULL, OPTION_TEXT, .initial = "",
       .prose = "URL that computes the list, without a query", LIST(list.generator) },
     { "params", NULL, OPTION_TEXT, .initial = "",
-      .prose = "Names of the parameters that make lists differ", LIST(params_text) },
+      .prose = "Names of the parameters that tell lists apart", LIST(params_text) },
     { "unique_by", NULL, OPTION_TEXT, .initial = "",
-      .prose = "Fields in each of which no two items may be equal; none: as a whole",
+      .prose = "Fields in each of which no two items may be equal; empty: whole items",
       LIST(unique_text) },
     { "size", NULL, OPTION_COUNT, 1, LIST_SIZE_MAX, .initial = "5",
       .prose = "Most items, and the last position", LIST(list.size) },
     { "ttl", NULL, OPTION_MS, SECOND, 365 * 24 * HOUR, .initial = "60s",
-      .prose =
-          "How long everybody sees the same list, but displays, which keep theirs for display_ttl",
+      .prose = "Time that everybody sees the same list; a display keeps its list for display_ttl",
       LIST(list.ttl_ms), .reload = OPTION_ON_RELOAD },
     { "stale_ttl", NULL, OPTION_MS, 0, 365 * 24 * HOUR, .initial = "60s",
-      .prose = "How long after that it is answered while the next is made, or cannot be",
+      .prose = "Further time that the old list is answered while the next is being made, or fails",
       LIST(list.stale_ttl_ms), .reload = OPTION_ON_RELOAD },
     { "display_ttl", NULL, OPTION_MS, 0, 365 * 24 * HOUR, .initial = "10m",
-      .prose = "How long after it was read last a display keeps its list; 0: for ttl and "
-               "stale_ttl, as lists of no"
-               " display",
+      .prose = "Time after the last read that a display keeps its list; 0: ttl and stale_ttl, as "
+               "without a display",
       LIST(list.display_ttl_ms), .reload = OPTION_ON_RELOAD },
     { "displays_max", NULL, OPTION_COUNT, 1, 100000000, .initial = "100000",
-      .prose = "Displays of one domain that keep their list in Redis; of more, those read least "
-               "recently lose it",
+      .prose = "Displays of one domain with a list in Redis; beyond it the least recently read "
+               "lose theirs",
       LIST(list.displays_max), .reload = OPTION_ON_RELOAD },
     { "timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "10s",
-      .prose = "How long the generator may take", LIST(list.make_timeout_ms),
+      .prose = "Longest time of the generator", LIST(list.make_timeout_ms),
       .reload = OPTION_ON_RELOAD },
     { "wait", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "5s",
-      .prose = "How long a request waits that does not say", LIST(list.wait_timeout_ms),
+      .prose = "Longest wait of a request without Prefer: wait", LIST(list.wait_timeout_ms),
       .reload = OPTION_ON_RELOAD },
     { "degrade", NULL, OPTION_CHOICE, .choices = degrades, .initial = "local",
-      .prose = "Without Redis: each server makes its own, or none is answered", LIST(degrade) },
+      .prose = "Without Redis: each server makes its own list, or none is answered",
+      LIST(degrade) },
     { "no_cache", NULL, OPTION_FLAG, .initial = "false",
-      .prose = "Requests may have a new one made by Cache-Control: no-cache, or get what another "
-               "server is making just"
-               " then; others show it within 5 s",
+      .prose = "Cache-Control: no-cache may ask for a new list, or joins the one being made; "
+               "others see it within 5 s",
       LIST(list.no_cache_allowed), .reload = OPTION_ON_RELOAD },
-    { "public", NULL, OPTION_FLAG, .initial = "false", .prose = "Shared caches may keep it too",
+    { "public", NULL, OPTION_FLAG, .initial = "false", .prose = "Shared caches may keep the list",
       LIST(list.is_public), .reload = OPTION_ON_RELOAD },
     { .name = NULL },
 };
