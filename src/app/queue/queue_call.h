@@ -25,12 +25,12 @@ struct queue_kind {
     /* Asked for where its queue_name is. NULL: check does that, and all that follows here. */
     const char *permission;
     const char *asks; /* what check asks for where permission is NULL */
-    bool audited;    /* its end is logged: who did what to which queue */
-    bool partition;  /* its partition is one of the queue's; else it is about all of them */
-    bool timeout;    /* it has a request_timeout */
-    unsigned limit;  /* it has a limit, and 0 means so many; 0: it has none */
-    unsigned memory; /* so much more than its body may it take; 0: what all may */
-    unsigned arg;    /* which of those that share these functions */
+    bool audited;     /* its end is logged: who did what to which queue */
+    bool partition;   /* its partition is one of the queue's; else it is about all of them */
+    bool timeout;     /* it has a request_timeout */
+    unsigned limit;   /* it has a limit, and 0 means so many; 0: it has none */
+    unsigned memory;  /* so much more than its body may it take; 0: what all may */
+    unsigned arg;     /* which of those that share these functions */
     bool (*check)(struct queue_call *c); /* the words of its own; NULL: none. False: answered */
     /* One of: it is ended by whoever it is handed to; or it runs in the share, on the pool, and
      * replies, on the pool as well (NULL: that it is done). */
