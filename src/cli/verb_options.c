@@ -15,7 +15,7 @@ const struct cli_option get_options[] = {
     { "output", 'o', "FILE",
       "Write to FILE: whole or not at all; a link stays, a device is written into" },
     { "at", 0, "INSTANT",
-      "The render that was served then: RFC 3339, an HTTP date or seconds since 1970" },
+      "The render that was served at this instant: RFC 3339, an HTTP date or seconds since 1970" },
     OPTIONS_END,
 };
 
@@ -26,8 +26,8 @@ const struct cli_option put_options[] = {
 };
 
 #define OPTIONS_IMPORT                                                                             \
-    { "parallel", 0, "N", "Requests in the air at once [8]" },                                     \
-        { "state", 0, "FILE", "Keep in FILE how far it came [below $XDG_STATE_HOME/palimpsest]" }, \
+    { "parallel", 0, "N", "Requests under way at once [8]" },                                      \
+        { "state", 0, "FILE", "Keep the progress in FILE [below $XDG_STATE_HOME/palimpsest]" },    \
         { "restart", 0, NULL, "Send everything again" },                                           \
     {                                                                                              \
         "quiet", 'q', NULL, "No progress bar, no word on what is left out"                         \
@@ -57,8 +57,8 @@ const struct cli_option import_restbase_options[] = {
 
 const struct cli_option migrate_options[] = {
     { "from", 0, "URL", "Server whose renders are read: URL or unix:/PATH" },
-    { "from-token", 0, "TOKEN", "Bearer token for it [$PALIMPSEST_FROM_TOKEN]" },
-    { "to", 0, "URL", "Server that gets them [that of --server]" },
+    { "from-token", 0, "TOKEN", "Bearer token for the server of --from [$PALIMPSEST_FROM_TOKEN]" },
+    { "to", 0, "URL", "Server that gets the renders [that of --server]" },
     { "verify", 0, NULL, "Read everything back when it is stored, and compare" },
     OPTIONS_IMPORT,
     OPTIONS_END,
@@ -69,7 +69,7 @@ const struct cli_option import_options[] = { OPTIONS_IMPORT, OPTIONS_END };
 const struct cli_option prewarm_options[] = {
     { "wiki", 0, "URL", "Ask for all pages of the wiki whose api.php this is" },
     { "namespace", 0, "N", "Of that wiki only the pages of this namespace [all]" },
-    { "fresh", 0, NULL, "Render also what is stored" },
+    { "fresh", 0, NULL, "Render stored pages again, too" },
     OPTIONS_IMPORT,
     OPTIONS_END,
 };

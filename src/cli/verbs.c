@@ -71,7 +71,7 @@ const struct cli_verb cli_verbs[] = {
       .run = verb_history },
     { .name = "explain",
       .usage = "TITLE [REV [TID]]",
-      .summary = "say what retention does with a render, and why",
+      .summary = "show how long a render stays, and why",
       .prose = "Says for the latest render of TITLE, for a revision or for one render, also one "
                "already gone: its "
                "state, which policy decided it and when it is due to go.",
@@ -188,7 +188,7 @@ const struct cli_verb cli_verbs[] = {
       .man_more = serve_man_options },
     { .name = "origin check",
       .usage = "[DOMAIN]",
-      .summary = "ask the configured origins what a server would ask",
+      .summary = "test the configured origins as a server would ask them",
       .prose = PROSE_ORIGIN_CHECK,
       .options = origin_check_options,
       .operands_max = 1,
@@ -387,7 +387,7 @@ const struct cli_verb cli_verbs[] = {
       .run = verb_queue_requeue },
     { .name = "queue stats",
       .usage = "QUEUE",
-      .summary = "count what stands in a queue",
+      .summary = "count the items of a queue",
       .prose = "Says of each partition its store and state, how many items are ready, scheduled "
                "and leased, and how "
                "old the oldest is.",
@@ -397,7 +397,7 @@ const struct cli_verb cli_verbs[] = {
       .run = verb_queue_stats },
     { .name = "queue why",
       .usage = "QUEUE",
-      .summary = "say why requests went where they went",
+      .summary = "explain where requests went",
       .prose = "Prints the last decisions on partitions, a JSON document a line: what was known "
                "and what was chosen.",
       .options = queue_why_options,
@@ -417,7 +417,7 @@ const struct cli_verb cli_verbs[] = {
       .run = verb_queue_top },
     { .name = "flight ls",
       .usage = "[SERVER...]",
-      .summary = "list what is being made now",
+      .summary = "list renders and lists that are being made",
       .prose = "Says of each SERVER, the URL of its admin listener, whether Redis is there, and "
                "what it makes or waits "
                "for: the state of its part, who leads and under which generation, how many "
@@ -441,7 +441,7 @@ const struct cli_verb cli_verbs[] = {
       .run = verb_slow_ls },
     { .name = "fresh ls",
       .usage = "",
-      .summary = "list the wikis that are asked whether what is stored is still right",
+      .summary = "list wikis, and how fresh their stored pages are",
       .prose = "Says of each domain whose wiki can be asked: how many CALLS were made for its "
                "words, how many WORDS came, "
                "how many calls FAILED; how many changes nobody had told of and the sweep found "
@@ -473,7 +473,7 @@ const struct cli_verb cli_verbs[] = {
       .run = verb_fresh_sweep },
     { .name = "fresh why",
       .usage = "DOMAIN TITLE",
-      .summary = "say what a reader of a page would get, and why",
+      .summary = "show the answer that a reader of a page would get, and why",
       .prose = "Says what the wiki last said of TITLE and how long ago it was asked; and of each "
                "bucket the latest render, "
                "under which word it was made, and what a reader would get. Asks nobody and changes "
@@ -512,7 +512,7 @@ const struct cli_verb cli_verbs[] = {
       .run = verb_list_get },
     { .name = "stash ls",
       .usage = "[TITLE]",
-      .summary = "list what is kept for edits",
+      .summary = "list renders and previews that are kept for edits",
       .prose = "Lists what stash=true keeps on a server, of TITLE or of the domain: renders that "
                "are pinned, by "
                "bucket, and previews of wikitext that was typed (BUCKET says preview, USER whose, "
@@ -525,7 +525,7 @@ const struct cli_verb cli_verbs[] = {
       .run = verb_stash_ls },
     { .name = "stash rm",
       .usage = "[TITLE]",
-      .summary = "take away what is kept for edits",
+      .summary = "remove renders and previews that are kept for edits",
       .prose = "Takes away what stash=true keeps of TITLE, or with --all of the domain: previews "
                "are deleted, and "
                "pinned renders live as long as policy, holds and requests say. Who edits with one "
