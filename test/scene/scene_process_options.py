@@ -290,6 +290,7 @@ def verbs_and_routes_of_the_reference_are_those_of_the_binary(binary):
     check(want - there <= {row for row in want if row[0] == 'PURGE'}, str(want - there))
     eq({name for _, _, name in there} - {name for _, _, name in want}, set())
 
+
 @scene
 def every_metric_of_the_manual_is_there(binary):
     reference = DOCS.joinpath('reference/metrics.md').read_text()
