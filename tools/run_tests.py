@@ -327,7 +327,7 @@ def step_quick(counts, _ahead):
     counts.add(fine, not fine)
     if not fine:
         counts.tell('quick: format.py', output)
-    meson_test('gcc', [*names, 'gate_layers', 'gate_tidy', 'gate_reference'], counts)
+    meson_test('gcc', [*names, 'gate_layers', 'gate_tidy', 'gate_reference', 'gate_words', 'gate_links'], counts)
 
 
 def fuzz_one(program, artifacts):

@@ -1,5 +1,6 @@
 /* Goal: no bytes of a log make the record codec read beyond them, and what decodes encodes to the
- * same bytes. Run: script/fuzz, or clang -fsanitize=fuzzer,address as in test/fuzz/meson.build. */
+ * same bytes. Run: script/test fuzz, or clang -fsanitize=fuzzer,address as in
+ * test/fuzz/meson.build. */
 #include "vlog/record.h"
 
 #include <string.h>
