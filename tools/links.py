@@ -25,7 +25,7 @@ PATH = re.compile(r"(?<![\w/.<{$-])(?<!'s )((?:" + '|'.join(FOLDERS) + r')/[\w./
 CITED = re.compile(r'\b((?:(?:\.\./)*(?:docs|bench)/)?[\w-]+\.md)\)?,? ("[^"]+"(?:,? (?:and )?"[^"]+")*|[A-Z][\w\' -]*)')
 TARGET = re.compile(r'(?<=\])\([^()\s]*\)')
 HISTORY = ('docs/adr/', 'CHANGELOG.md')    # which tell of paths that were
-MADE = re.compile(r'NNNN|NAME|STEP|FILE|DIR|TARGET')    # a path with a part to fill in
+MADE = re.compile(r'NNNN|NAME|STEP|FILE|FOLDER|AREA|DIR|TARGET')    # a path with a part to fill in
 
 
 def blanks(found):
