@@ -157,6 +157,17 @@ class Words(unittest.TestCase):
         self.assertIn('lists docs/' 'gone.md', output)
 
 
+    def test_the_list_grows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in {**CLEAN, 'docs/' 'long.md': f'{LONG}.\n', 'src/base/long.h': f'/* {LONG} */\n'}.items():
+                path = pathlib.Path(folder) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            subprocess.run([sys.executable, TOOLS / 'words.py', '--grow', folder], stdout=subprocess.PIPE, check=True)
+            listed = (pathlib.Path(folder) / 'tools/words_clean.txt').read_text()
+        self.assertEqual(listed, CLEAN['tools/words_clean.txt'] + 'docs/adr/0001-why.md\ndocs/api.md\nsrc/base/str.h\n')
+
+
 class Links(unittest.TestCase):
     def fails(self, changes, place):
         code, output = run(links, changes)

@@ -4,12 +4,14 @@
 Usage: words.py FILE...     these files: Markdown, or the comments of C files and headers
        words.py [ROOT]      the gate: the files that tools/words_clean.txt lists are clean, and no word is misspelt in any
                             document or comment of ROOT
+       words.py --grow [ROOT]    adds to this list each document and header that is clean by now
 Prints file:line: reason: sentence; exit 1 if anything is found. Without codespell no word is looked up, and the exit
 of the gate is 77 when all else is right: not checked.
 
 A text is a paragraph, a heading, an item of a list, or a cell of a table. A span of code, an address, and a path is one
 word. Blocks of code are not read. In a comment, a line with gaps is a row of cells, and a sketch is not read.
 """
+import os
 import pathlib
 import re
 import shutil
@@ -286,8 +288,8 @@ def spelt_wrong(root, paths, allowed):
                 for line, piece in pieces:
                     lines[line] += ' ' + ADDRESS.sub('', SPAN.sub('', piece))
             (pathlib.Path(folder) / f'{number}').write_text('\n'.join(lines[1:]) + '\n')
-        said = subprocess.run(['codespell', '--ignore-words-list', ','.join(allowed), '.'], cwd=folder, capture_output=True, text=True,
-                              check=False, env={'PATH': '/usr/bin:/bin', 'HOME': folder, 'LC_ALL': 'C.UTF-8'})
+        said = subprocess.run([shutil.which('codespell'), '--ignore-words-list', ','.join(allowed), '.'], cwd=folder,
+                              capture_output=True, text=True, check=False, env={**os.environ, 'HOME': folder})
     if said.returncode not in (0, 65):
         raise RuntimeError(f'codespell: {said.stderr}')
     for line in said.stdout.splitlines():
@@ -315,6 +317,15 @@ def clean_files(root):
     return listed, gone
 
 
+def grow(root):
+    """Adds clean documents and headers to the list; prints their names."""
+    known, (listed, _), path = told_words()[0], clean_files(root), root / 'tools/words_clean.txt'
+    new = [str(name) for name in all_of(root, ('*.md', '*.h')) if name not in listed and not check(root / name, known)]
+    path.write_text(path.read_text() + ''.join(f'{name}\n' for name in new))
+    print('\n'.join([*new, f'{len(new)} more files are listed']))
+    return 0
+
+
 def tell(wrong):
     for path, number, problem in sorted(set(wrong)):
         print(f'{path}:{number}: {problem}')
@@ -322,6 +333,8 @@ def tell(wrong):
 
 
 def main():
+    if sys.argv[1:2] == ['--grow']:
+        return grow(pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else TOOLS.parent)
     paths = [pathlib.Path(name) for name in sys.argv[1:]]
     gate = not paths or paths[0].is_dir()
     spelling = shutil.which('codespell') is not None
