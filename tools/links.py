@@ -4,7 +4,7 @@
 Usage: links.py [ROOT]. Prints file:line: what is wrong; exit 1 if anything is.
 
 It looks at links and images of Markdown ([text](path#anchor), <a href>, <img src>), at paths that a text names (src/base/str.h,
-docs/adr/0001), and at sections that it cites (docs/operations.md, "Limits"). Addresses of the web are not asked for.
+docs/adr/0001), and at sections that it cites (FILE.md, "Limits"). Addresses of the web are not asked for.
 """
 import functools
 import pathlib
@@ -21,7 +21,7 @@ DEFINITION = re.compile(r'^\s{0,3}\[([^\]]+)\]:\s+<?(\S+?)>?(?:\s|$)')
 USED = re.compile(r'\[(?:[^\[\]]*)\]\[(\w[\w .-]*)\]')
 ATTRIBUTE = re.compile(r'<(?:a|img|source)\b[^>]*?\s(?:href|src|srcset)="([^"]*)"')
 PATH = re.compile(r"(?<![\w/.<{$-])(?<!'s )((?:" + '|'.join(FOLDERS) + r')/[\w./*-]*[\w*/])(?![\w<{$])')
-# docs/api.md, "Leases"; docs/operations.md, Wikis; a second title may follow: ..., "Leases" and "Fences"
+# FILE.md, "Leases"; FILE.md, Wikis; a second title may follow: ..., "Leases" and "Fences"
 CITED = re.compile(r'\b((?:(?:\.\./)*(?:docs|bench)/)?[\w-]+\.md)\)?,? ("[^"]+"(?:,? (?:and )?"[^"]+")*|[A-Z][\w\' -]*)')
 TARGET = re.compile(r'(?<=\])\([^()\s]*\)')
 HISTORY = ('docs/adr/', 'CHANGELOG.md')    # which tell of paths that were
