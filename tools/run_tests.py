@@ -417,7 +417,7 @@ def step_wiki(counts, _ahead):
     e2e = ROOT / 'test' / 'e2e'
     build_server('wiki', 'gcc', counts)
     files = [e2e / 'scene_run_wiki.py', e2e / 'scene_wiki.py', e2e / 'scene_told.py', e2e / 'scene_fresh.py',
-             e2e / 'scene_edges.py', e2e / 'scene_rest.py']
+             e2e / 'scene_edges.py', e2e / 'scene_rest.py', e2e / 'scene_quickstart.py']
     if mediawiki.editor_is_wired(os.environ.get('WIKI_VERSION') or None):
         files += [e2e / 'scene_editor.py', e2e / 'scene_robin.py']
     else:
@@ -464,7 +464,7 @@ def run_cassandra(step, counts, *patterns):
 
 def step_node(counts, _ahead):
     """A real Cassandra of one node: what servers keep there, and that they are one store."""
-    run_cassandra('node', counts, *(f'scene_{name}.py' for name in ('cql', 'pages_served', 'server')))
+    run_cassandra('node', counts, *(f'scene_{name}.py' for name in ('cql', 'pages_served', 'quickstart', 'server')))
 
 
 def step_cassandra(counts, _ahead):
