@@ -39,7 +39,7 @@ CHANGING = (
     (r'(?i)\b(age|content-length): \d+', r'\1: N'),
     (r'\basked \d+ s ago', 'asked N s ago'),
     (r'\b(revision|page|version) \d+', r'\1 N'),
-    (r'\b\d+(?:\.\d+)? (?:B|KB|kB|KiB|MiB)(?=\W|$)', 'SIZE'),
+    (r'\b\d+(?:\.\d+)? (?:B|kB|MB)(?=\W|$)', 'SIZE'),
     (r'(X-Varnish:) \d+ \d+', r'\1 N N'),
     (r'(X-Varnish:) \d+$', r'\1 N'),
     (r'(?m)\b\d+(?:\.\d+)?(?:us|ms|s|m)\b', 'TIME'),
