@@ -43,7 +43,7 @@ CHANGING = (
     (r'(X-Varnish:) \d+ \d+', r'\1 N N'),
     (r'(X-Varnish:) \d+$', r'\1 N'),
     (r'(?m)\b\d+(?:\.\d+)?(?:us|ms|s|m)\b', 'TIME'),
-    (r'  +', '  '),
+    (r'\t| {2,}', '  '),     # a table is aligned on a terminal alone
 )
 
 
@@ -53,7 +53,7 @@ def plain(text):
     text = NAMES.sub(lambda found: f'NAME{names.index(found.group())}', text)
     for pattern, instead in CHANGING:
         text = re.sub(pattern, instead, text, flags=re.M)
-    return [line.rstrip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def matches(want, got):
