@@ -32,7 +32,7 @@ LOOKS = re.compile(r'(?:curl (?!.*(?: -X | --json | -d ))|palimpsest (?:get|hist
                    r'|change ls|flight ls|policy show) )')
 NAMES = re.compile(r'[0-9a-f]{8}-[0-9a-f]{4}-1[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9A-Za-z]{27}\b')
 CHANGING = (
-    (r'\b\d+(\\?/NAME)', r'REV\1'),
+    (r'\b\d+(\\?/NAME| +NAME)', r'REV\1'),
     (r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z', 'INSTANT'),
     (r'\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT', 'DATE'),
     (r'\(\d+ ms\)', '(N ms)'),
@@ -49,6 +49,7 @@ CHANGING = (
 
 def plain(text):
     """Without what is different each time. The same name of a render or an item stays the same."""
+    text = text.replace('\r', '')
     names = list(dict.fromkeys(NAMES.findall(text)))
     text = NAMES.sub(lambda found: f'NAME{names.index(found.group())}', text)
     for pattern, instead in CHANGING:
@@ -191,13 +192,14 @@ class Walk:
         if command.startswith('# '):
             raise SceneError(f'nobody does this by hand: {command}')
         here, want = self.swap(command), plain(self.swap('\n'.join(wanted)))
-        until = time.monotonic() + LOOK_TIMEOUT
+        until, first = time.monotonic() + LOOK_TIMEOUT, None
         while True:
             said, status = self.shell.run(here)
+            first = first or said
             if matches(want, plain(said)) and status == 0:
                 break
             if not LOOKS.match(command) or time.monotonic() > until:
-                raise SceneError(f'$ {command}\nwanted:\n' + '\n'.join(want) + f'\nexit {status}, got:\n{said}')
+                raise SceneError(f'$ {command}\nwanted:\n' + '\n'.join(want) + f'\nexit {status}, got:\n{said}\nat first:\n{first}')
             time.sleep(0.2)
         if os.environ.get('WALK_SHOW'):
             print(f'$ {here}\n{said}', flush=True)
