@@ -6,13 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Longer names of buckets and domains are refused with ERR_BAD. */
 enum { CATALOG_NAME_BYTES_MAX = 255 };
 
+/* The key of one row of the catalog: a letter for the kind of row, then a name or a number.
+ * catalog.h lists the kinds. */
 struct catalog_key {
     char p[CATALOG_NAME_BYTES_MAX + 1];
     size_t n;
 };
 
+/* False: the name is too long for a key. */
 static bool catalog_key(struct catalog_key *k, char kind, str name)
 {
     if (name.n > CATALOG_NAME_BYTES_MAX)
@@ -29,6 +33,7 @@ static str key_str(const struct catalog_key *k)
     return (str){ .p = k->p, .n = k->n };
 }
 
+/* The key of a row that is named by its bucket's number: where replanning goes on. */
 static void bucket_key(struct catalog_key *k, char kind, const struct page_bucket *b)
 {
     k->p[0] = kind;
@@ -42,6 +47,7 @@ err catalog_number_give(struct engine_txn *t, unsigned kind, uint32_t *out)
 {
     struct catalog_key k;
     struct engine_row row;
+    /* Two be32: the last number given to a bucket, and the last one given to a domain. */
     char value[8] = { 0 };
     INVARIANT(catalog_key(&k, 'n', STR("")));
     err e = engine_get(engine_txn_view(t), SPACE_CATALOG, key_str(&k), &row);
@@ -53,6 +59,7 @@ err catalog_number_give(struct engine_txn *t, unsigned kind, uint32_t *out)
         memcpy(value, row.value.p, sizeof(value));
     }
     uint32_t last = get_be32(value + 4 * (size_t)kind);
+    /* Keys of rows have two bytes for a bucket and four for a domain. */
     if (last == (kind == 0 ? UINT16_MAX : UINT32_MAX))
         return ERR_LIMIT;
     put_be32(value + 4 * (size_t)kind, last + 1);
@@ -75,11 +82,14 @@ err catalog_bucket_put(struct engine_txn *t, str name, str value)
     return engine_txn_put(t, SPACE_CATALOG, key_str(&k), value, STR_NONE);
 }
 
+/* One call of pages_domain, on its stack. number: what the decision found, or gave. */
 struct domain_job {
     str name;
     uint32_t number;
 };
 
+/* Finds the number of a domain, or gives it the next one. Decisions run one after the other, so
+ * a number is not given twice. */
 static err domain_decide(struct engine_txn *t, void *ctx)
 {
     struct domain_job *job = ctx;
@@ -111,12 +121,14 @@ err pages_domain(struct pages *p, str domain, uint32_t *out)
     err e = engine_update_wait(p->engine, domain_decide, &job);
     if (e != ERR_OK)
         return e;
+    /* Events name their domain as text. Rows know its number alone. */
     page_events_domain(&p->events, job.number, domain);
     *out = job.number;
     return ERR_OK;
 }
 
-/* Damage costs a name: events of that domain name none. */
+/* Reads the names of domains that events carry. A damaged row costs its name only: events of
+ * that domain have an empty one. */
 static err domains_load(struct pages *p)
 {
     const struct engine_range range = { .space = SPACE_CATALOG,
@@ -126,6 +138,7 @@ static err domains_load(struct pages *p)
     struct engine_cursor *c = engine_cursor_open(v, &range);
     struct engine_row row;
     err e;
+    /* ERR_CORRUPT without a key: the index itself cannot be read, and the walk ends. */
     while ((e = engine_cursor_next(c, &row)) == ERR_OK || (e == ERR_CORRUPT && row.key.n > 0))
         if (e == ERR_OK && row.value.n == sizeof(uint32_t))
             page_events_domain(&p->events, get_be32(row.value.p), str_skip(row.key, 1));
@@ -150,6 +163,7 @@ void pages_stream(struct pages *p, unsigned streams)
 {
     MAGIC_CHECK(p, PAGES_MAGIC);
     INVARIANT(p->events.log != NULL || streams == 0);
+    /* From here on updates append to the log, which is set by now. */
     atomic_store(&p->events.streams, streams);
 }
 
@@ -162,6 +176,7 @@ static char *cstring_copy(const char *s)
     return copy;
 }
 
+/* Copies what the options point to: the bucket outlives them. A dormant bucket has a name alone. */
 static void bucket_init(struct page_bucket *b, struct pages *p, const struct page_bucket_opts *opts)
 {
     b->magic = PAGE_BUCKET_MAGIC;
@@ -187,6 +202,8 @@ static struct engine_cursor *buckets_open(struct engine_view *v)
     return engine_cursor_open(v, &range);
 }
 
+/* How many buckets the catalog has, up to the first damaged row. dormant_open fails at that row,
+ * too. */
 static unsigned buckets_stored(struct engine_view *v)
 {
     struct engine_cursor *c = buckets_open(v);
@@ -198,6 +215,8 @@ static unsigned buckets_stored(struct engine_view *v)
     return n;
 }
 
+/* Adds the bucket of a catalog row, unless the configuration has it. The policy is that of the
+ * row: by it the bucket's renders still run out. */
 static err dormant_add(struct pages *p, const struct engine_row *row)
 {
     struct page_bucket *b = &p->buckets[p->count];
@@ -209,11 +228,14 @@ static err dormant_add(struct pages *p, const struct engine_row *row)
         return ERR_OK;
     opts.name = name;
     bucket_init(b, p, &opts);
+    /* Counted before its plan is read: pages_free frees the bucket also when the plan is
+     * damaged. */
     p->count++;
     b->dormant = true;
     return bucket_plan_set(b, row->value);
 }
 
+/* room: how many p->buckets has room for. */
 static err dormant_open(struct pages *p, unsigned room)
 {
     struct engine_view *v = engine_view_begin(p->engine);
@@ -244,6 +266,7 @@ static void bucket_fini(struct page_bucket *b)
 err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *note)
 {
     unsigned count = o->buckets_count;
+    /* All policies are checked before anything is written. */
     for (unsigned i = 0; i < count; i++) {
         err why = bucket_policy_check(&o->buckets[i].policy, note);
         if (why != ERR_OK)
@@ -257,6 +280,8 @@ err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *n
     rng_init(&p->rng, o->seed);
     feed_init(&p->feed, p, engine_stored_until(o->engine));
     struct engine_view *v = engine_view_begin(o->engine);
+    /* Room for each bucket that there may be, as pointers into the array are given out: it never
+     * grows. */
     unsigned room = count + buckets_stored(v);
     engine_view_end(&v);
     p->buckets = calloc(room + 1, sizeof(*p->buckets));
@@ -264,6 +289,7 @@ err pages_new(const struct pages_opts *o, struct pages **out, struct err_note *n
     err why = ERR_OK;
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
         bucket_init(&p->buckets[i], p, &o->buckets[i]);
+        /* Counted first: pages_free frees the bucket also when its plan does not load. */
         p->count = i + 1;
         why = bucket_plan_open(&p->buckets[i]);
         if (why != ERR_OK)
@@ -306,6 +332,7 @@ struct page_bucket *pages_find(struct pages *p, str bucket_name)
     return NULL;
 }
 
+/* Dormant buckets too: their rows are still culled and checked. */
 struct page_bucket *pages_numbered(struct pages *p, uint16_t number)
 {
     for (unsigned i = 0; i < p->count; i++)
@@ -320,6 +347,7 @@ uint16_t page_bucket_number(const struct page_bucket *b)
     return b->number;
 }
 
+/* On the committer, before the writer of the change is answered. */
 void pages_tell(struct pages *p, uint16_t bucket, uint32_t domain, str title)
 {
     const struct page_listener *l = &p->feed.listener;
@@ -365,6 +393,7 @@ err catalog_cursor_get(struct engine_txn *t, const struct page_bucket *b, struct
     struct catalog_key k;
     struct engine_row row;
     bucket_key(&k, 'r', b);
+    /* No row: replanning starts at the first row of the bucket. */
     key->n = 0;
     err e = engine_get(engine_txn_view(t), SPACE_CATALOG, key_str(&k), &row);
     if (e != ERR_OK)
@@ -380,6 +409,7 @@ err catalog_cursor_put(struct engine_txn *t, const struct page_bucket *b, str ke
 {
     struct catalog_key k;
     bucket_key(&k, 'r', b);
+    /* An empty key: the next replanning starts at the first row again. */
     if (key.n == 0)
         return engine_txn_delete(t, SPACE_CATALOG, key_str(&k));
     return engine_txn_put(t, SPACE_CATALOG, key_str(&k), key, STR_NONE);

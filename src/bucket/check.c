@@ -6,23 +6,28 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Rows that are looked at in one view; bytes of the text of one damage. */
 enum { CHECK_SLICE_ROWS = 4096, CHECK_TEXT_BYTES = 700 };
 
+/* One call of pages_check, on its stack. */
 struct check {
     struct pages *pages;
     void (*found)(void *ctx, const char *what);
     void *ctx;
-    uint64_t damages;
-    struct engine_view *view;
+    uint64_t damages;                     /* told so far; any makes the result ERR_CORRUPT */
+    struct engine_view *view;             /* another one after each slice */
     char title[PAGE_TITLE_BYTES_MAX + 1]; /* being looked at, for the texts */
 };
 
+/* Tells of one damage of the title at hand. name NULL: it is not of one render. */
 static void bucket_check_damage(struct check *c, const char *what, const struct page_name *name)
 {
     char text[CHECK_TEXT_BYTES], tid[TID_TEXT_BYTES + 1] = "";
     c->damages++;
+    /* Only ticks of 60 bits make a tid. The name of a damaged row may have more. */
     if (name != NULL && name->tid.ticks < (uint64_t)1 << 60)
         tid_format(name->tid, tid);
+    /* With a precision of 0 the number 0 prints nothing: so a damage without a name shows none. */
     (void)snprintf(text, sizeof(text), "title \"%s\"%s%.0llu%s%s: %s", c->title,
                    name == NULL ? "" : " render ",
                    name == NULL ? 0ull : (unsigned long long)name->rev, tid[0] == 0 ? "" : "/", tid,
@@ -35,6 +40,7 @@ static bool is_never(store_time t)
     return t.ns == INT64_MAX;
 }
 
+/* due: when the row says that it is due. NEVER needs no due row. */
 static void check_due_row(struct check *c, store_time due, enum page_due_kind kind, str row_key,
                           const struct page_name *name)
 {
@@ -46,20 +52,21 @@ static void check_due_row(struct check *c, store_time due, enum page_due_kind ki
 
 static bool damaged_row(void *ctx, str title, const struct page_name *name)
 {
-    (void)title; /* damage() says it */
+    (void)title; /* c->title has it */
     bucket_check_damage(ctx, "its row is damaged", name);
     return true;
 }
 
-/* Is what superseded this render neither stored nor known to be gone, though it is too early for
- * that to be forgotten? The latest may be gone by the rules: it ran out under policy ttl, or waited
- * for a revision not made. */
+/* Is the render that superseded this one lost: neither stored, nor known to be gone, though its
+ * trace is not to be forgotten yet? The latest may be gone by the rules: it ran out under policy
+ * ttl, or waited for a revision not made. */
 static bool successor_is_lost(const struct look *k, const struct page_render *r)
 {
     struct look alone = *k;
     const struct title_which w = { .select = SELECT_EXACT, .name = r->superseded_by };
     const int64_t ledger_ttl_ns = k->title.plan->policy.ledger_ttl_ns;
     struct page_row row;
+    /* What is damaged is told by the walk itself, not once more by this look. */
     alone.damage = NULL;
     alone.title.passed = NULL;
     return store_time_before(k->title.now, store_time_add(r->superseded_at, ledger_ttl_ns)) &&
@@ -83,16 +90,20 @@ static unsigned check_renders(struct check *c, struct look *k)
         rows++;
         page_key_name(&key, &k->key, name);
         check_due_row(c, row.due_stored, DUE_RENDER, page_key_str(&key), &name);
+        /* Due, and not culled yet: the rules on supersession do not hold for it. */
         if (!title_alive(&k->title, &row))
             continue;
         bool latest = is_never(row.r.superseded_at);
+        /* Invariant 3 of title/title.h: what is hidden is superseded. */
         if (row.r.hidden != PAGE_CURRENT) {
             if (latest)
                 bucket_check_damage(c, "it is hidden, yet the latest", &name);
             continue;
         }
+        /* The walk goes from the newest down: only the first shown render may be the latest. */
         if (alive++ > 0 && latest)
             bucket_check_damage(c, "a greater render is stored, yet it is not superseded", &name);
+        /* unmade: superseded by a revision that the wiki has, and of which no render is stored. */
         bool unmade = !latest && page_name_is_unmade(row.r.superseded_by);
         if (alive == 1 && !latest && !unmade && successor_is_lost(k, &row.r))
             bucket_check_damage(c, "it is the greatest render, yet superseded", &name);
@@ -101,6 +112,7 @@ static unsigned check_renders(struct check *c, struct look *k)
             bucket_check_damage(c, "it is superseded by a lesser render", &name);
     }
     title_walk_close(&w);
+    /* check_ledger looks by k next: there a damaged row is an error. */
     k->damage = NULL;
     k->title.passed = NULL;
     if (e != ERR_NOT_FOUND)
@@ -108,7 +120,8 @@ static unsigned check_renders(struct check *c, struct look *k)
     return rows + passed.count;
 }
 
-/* Filed alone, as stores before did, or with the others of its title and step. */
+/* Each trace has a due row: one of its own, as in a store before, or the row that all traces of
+ * its title and step share. */
 static void check_trace_due(struct check *c, const struct look *k, str row_key,
                             const struct page_trace_row *t)
 {
@@ -120,6 +133,7 @@ static void check_trace_due(struct check *c, const struct look *k, str row_key,
         check_due_row(c, ledger_due(t), DUE_TRACES, page_key_str(&k->key), &t->trace.name);
 }
 
+/* Order and due rows of the traces of one title; returns how many there are. */
 static unsigned check_ledger(struct check *c, struct look *k)
 {
     struct page_trace_row t;
@@ -139,6 +153,7 @@ static unsigned check_ledger(struct check *c, struct look *k)
         if (page_name_cmp(t.trace.name, above) >= 0)
             bucket_check_damage(c, "its traces are not in order", &t.trace.name);
         above = t.trace.name;
+        /* A name has a render or a trace, never both. */
         page_key_name(&key, &k->key, t.trace.name);
         check_trace_due(c, k, page_key_str(&key), &t);
         if (look_get(&k->title, t.trace.name, &row) != ERR_NOT_FOUND)
@@ -160,6 +175,7 @@ static bool next_title(struct check *c, enum engine_space space, const struct pa
     struct engine_cursor *cursor = engine_cursor_open(c->view, &range);
     struct engine_row found;
     err e = engine_cursor_next(cursor, &found);
+    /* A key that can be a title's: bucket and domain, a title, and its NUL (key.h). */
     bool ok = e == ERR_OK && found.key.n > 7 && found.key.n <= PAGE_KEY_BYTES_MAX &&
               str_find(str_skip(found.key, 6), '\0') < found.key.n - 6;
     if (ok)
@@ -186,6 +202,8 @@ static bool next_of_all(struct check *c, const struct page_key *from, struct pag
     return any;
 }
 
+/* All titles of all buckets. No policy is known for a bucket number that the catalog does not
+ * have. */
 static void check_titles(struct check *c)
 {
     struct page_key from = { .n = 0 }, title;
@@ -199,16 +217,20 @@ static void check_titles(struct check *c)
             look_init_key(&k, bucket, c->view, &title);
             rows += check_renders(c, &k) + check_ledger(c, &k) + 1;
         }
+        /* Behind every key of this title, in each of the spaces. */
         from = title;
         page_key_title_end(&from);
         if (rows < CHECK_SLICE_ROWS)
             continue;
+        /* A new view now and then lets the engine reuse space while the check runs. */
         rows = 0;
         engine_view_end(&c->view);
         c->view = engine_view_begin(c->pages->engine);
     }
 }
 
+/* The other direction of check_due_row: is there what a due row is filed for, and is it due
+ * then? */
 static void check_due(struct check *c, const struct due_entry *due)
 {
     struct page_key_parts parts;
@@ -239,12 +261,14 @@ static void check_due(struct check *c, const struct due_entry *due)
 static void check_word(struct check *c, const struct engine_row *found, err read)
 {
     struct title_word word;
+    /* Bucket and domain are 6 bytes before the title; a NUL stands behind it (key.h). */
     str title = found->key.n > 7 ? str_take(str_skip(found->key, 6), found->key.n - 7) : STR("");
     (void)str_to_cstr(title, c->title, sizeof(c->title));
     if (read == ERR_CORRUPT || title_word_decode(found->value, &word) != ERR_OK)
         bucket_check_damage(c, "the wiki's word on it is damaged", NULL);
 }
 
+/* In slices, each in a view of its own. from: the last key that was looked at. */
 static err check_words(struct check *c)
 {
     struct page_key from = { .n = 0 };
@@ -270,6 +294,7 @@ static err check_words(struct check *c)
     }
 }
 
+/* As check_words: slice by slice. due: the last entry that was looked at. */
 static err check_dues(struct check *c)
 {
     struct due_entry due = { .key.n = 0 };

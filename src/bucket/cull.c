@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One cull update, on the stack of cull_batch. The committer fills in what was done. */
 struct cull {
     struct pages *pages;
     /* max of this update: PAGE_CULL_BATCH, less where there is little room */
@@ -17,8 +18,9 @@ struct cull {
     unsigned looked; /* at traces, in this update */
     int64_t overdue_ns_max;
 };
-/* A batch takes no more due rows beyond: it writes at most two rows for each trace, and blocks the
- * committer. */
+/* A batch that has looked at TRACES_LOOKED_MAX traces takes no more due rows: each trace may
+ * write two rows, and the committer serves nobody meanwhile. CULL_SHRINK: by how much a batch
+ * shrinks on a full disk. */
 enum { TRACES_LOOKED_MAX = 4096, CULL_SHRINK = 4 };
 
 /* When the first row falls due; NEVER: nothing is filed at all. */
@@ -30,24 +32,29 @@ static err next_due(struct pages *p, store_time *at)
     return e;
 }
 
-/* A row that is due and cannot be read must not keep the rest from being culled: it goes without a
- * trace. */
+/* A row that is due and cannot be read goes without a trace: else it would keep all rows behind
+ * it from being culled. */
 static err drop_damaged(struct edit *t, const struct due_entry *d, enum engine_space space)
 {
+    /* Behind the byte of its kind, a due row is named by the key of its row. */
     err e = engine_txn_delete(t->txn, space, str_skip(due_of(d), 1));
     return e == ERR_OK ? due_drop(t->txn, &page_due, d) : e;
 }
 
+/* DUE_LEDGER: one trace, filed alone by a store before. */
 static err forget_trace(struct edit *t, const struct due_entry *d, struct page_name name)
 {
     err e = ledger_remove(t, name);
     if (e == ERR_CORRUPT) {
+        /* The row counted as one trace. */
         t->look.row.ledger_count -= t->look.row.ledger_count > 0;
         return drop_damaged(t, d, SPACE_LEDGER);
     }
     return e == ERR_OK ? due_drop(t->txn, &page_due, d) : e;
 }
 
+/* DUE_TRACES: the traces of a title that are to be forgotten by now. While there are more the
+ * due row stays, and a later batch goes on. */
 static err forget_traces(struct cull *u, struct edit *t, const struct due_entry *d)
 {
     bool more = false;
@@ -55,6 +62,7 @@ static err forget_traces(struct cull *u, struct edit *t, const struct due_entry 
     return e == ERR_OK && !more ? due_drop(t->txn, &page_due, d) : e;
 }
 
+/* Removes a render that is due, and leaves a trace. *culled: it was removed. */
 static err cull_render(struct cull *u, struct edit *t, const struct due_entry *d,
                        struct page_name name, bool *culled)
 {
@@ -68,6 +76,7 @@ static err cull_render(struct cull *u, struct edit *t, const struct due_entry *d
         return e;
     if (title_alive(&t->look.title, &row))
         return title_update(&t->look.title, &row); /* a changed policy keeps it longer */
+    /* How late the cull came: the greatest delay is a metric. */
     int64_t overdue = t->look.title.now.ns - row.r.due_at.ns;
     if (overdue > u->overdue_ns_max)
         u->overdue_ns_max = overdue;
@@ -75,14 +84,16 @@ static err cull_render(struct cull *u, struct edit *t, const struct due_entry *d
     return title_remove(&t->look.title, &row, PAGE_CULLED);
 }
 
-/* A title whose own row cannot be read keeps what it has, and pages_check names it; the others are
- * culled. So does what a due row without meaning was for. */
+/* Drops the due row of a title whose own row cannot be read, or a due row that names nothing: so
+ * the others are culled. Such a title keeps its rows, and pages_check names it. */
 static err pass_over(struct cull *u, struct engine_txn *txn, const struct due_entry *d)
 {
     atomic_fetch_add(&u->pages->damaged, 1);
     return due_drop(txn, &page_due, d);
 }
 
+/* Works off one due row. The title's own row is written at its end: the next due row of the same
+ * title reads it again. */
 static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
 {
     const struct due_entry *d = &u->dues.entries[i];
@@ -96,6 +107,7 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
         return pass_over(u, txn, d);
     bool right = kind == DUE_TRACES ? page_key_title_parse(row_key, &parts)
                                     : page_key_parse(row_key, &parts);
+    /* page_due_parse has checked the key. */
     INVARIANT(right);
     struct page_bucket *b = pages_numbered(u->pages, parts.bucket);
     if (b == NULL)
@@ -120,6 +132,7 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
     return e == ERR_OK ? edit_end(&t) : e;
 }
 
+/* The engine may run a decision again: counters start anew each time. */
 static err cull_decide(struct engine_txn *t, void *ctx)
 {
     struct cull *u = ctx;
@@ -130,6 +143,7 @@ static err cull_decide(struct engine_txn *t, void *ctx)
     unsigned done = 0;
     while (done < u->dues.count && e == ERR_OK && u->looked <= TRACES_LOOKED_MAX)
         e = cull_one(u, t, done++);
+    /* cull_done goes through those that were worked off alone. */
     u->dues.count = done;
     return e == ERR_OK ? feed_batch_append(u->changes, t) : e;
 }
@@ -150,11 +164,13 @@ static void cull_done(void *ctx, err why)
         pages_tell(u->pages, parts.bucket, parts.domain, parts.title);
     }
     atomic_fetch_add(&u->pages->culled, culled);
+    /* Keeps the greatest delay since the start. */
     while (before < now && !atomic_compare_exchange_weak(&u->pages->overdue_ns_max, &before, now))
         continue;
     feed_batch_tell(&u->changes);
 }
 
+/* frees: a cull may use the reserve of a full disk. */
 static err cull_batch(struct pages *p)
 {
     struct cull u = { .pages = p,
@@ -168,6 +184,7 @@ static err cull_batch(struct pages *p)
     INVARIANT(u.dues.entries != NULL);
     INVARIANT(u.culled != NULL);
     err e = engine_submit_wait(p->engine, &update);
+    /* What does not fit may fit in part: a fourth of the batch, and so on down to one row. */
     while (e == ERR_FULL && u.dues.max > 1) {
         u.dues.max /= CULL_SHRINK;
         e = engine_submit_wait(p->engine, &update);
@@ -185,6 +202,7 @@ err pages_upkeep(struct pages *p, bool *more, store_time *next)
     err e = next_due(p, next);
     if (e == ERR_OK && !store_time_before(clock_store(p->clock), *next))
         e = cull_batch(p);
+    /* Replanning runs beside the culls: one batch of one bucket in each call. */
     for (unsigned i = 0; i < p->count && e == ERR_OK && !replanning; i++)
         if (!atomic_load(&p->buckets[i].replanned)) {
             e = bucket_replan(&p->buckets[i], &replanning);
@@ -199,11 +217,12 @@ err pages_upkeep(struct pages *p, bool *more, store_time *next)
 
 /* ---- planning anew ---- */
 
+/* One batch of replanning, on the stack of bucket_replan. */
 struct replan {
     struct page_bucket *bucket;
-    struct page_key (*keys)[PAGE_CULL_BATCH];
-    unsigned count, planned;
-    bool over;
+    struct page_key (*keys)[PAGE_CULL_BATCH]; /* of the batch */
+    unsigned count, planned;                  /* count: keys; planned: rows that were written */
+    bool over;                                /* no row of the bucket is left behind the batch */
     struct feed_batch *changes;
 };
 
@@ -222,6 +241,7 @@ static err replan_collect(struct replan *r, struct engine_txn *t, struct page_ke
     struct engine_row found;
     err e = ERR_OK;
     r->count = 0;
+    /* A run of damaged rows is gone past as long as it is at most PAGE_DAMAGED_MAX long. */
     for (unsigned passed = 0; r->count < PAGE_CULL_BATCH && passed < PAGE_DAMAGED_MAX;) {
         struct page_key *k = &(*r->keys)[r->count];
         e = engine_cursor_next(c, &found);
@@ -241,6 +261,7 @@ static err replan_collect(struct replan *r, struct engine_txn *t, struct page_ke
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
+/* Writes one row as the plan in force sees it, with that plan's number (row_encode in edit.c). */
 static err replan_one(struct replan *r, struct engine_txn *txn, const struct page_key *row_key)
 {
     struct page_key_parts parts;
@@ -264,6 +285,7 @@ static err replan_one(struct replan *r, struct engine_txn *txn, const struct pag
     return title_update(&t.look.title, &row);
 }
 
+/* Rows and cursor are written in one update: a restart plans no row twice, and leaves none out. */
 static err replan_decide(struct engine_txn *t, void *ctx)
 {
     struct replan *r = ctx;
@@ -283,16 +305,19 @@ static err replan_decide(struct engine_txn *t, void *ctx)
                    : catalog_cursor_put(t, r->bucket, page_key_str(&cursor));
 }
 
+/* On the committer. */
 static void replan_done(void *ctx, err why)
 {
     struct replan *r = ctx;
     if (why != ERR_OK)
         return;
     feed_batch_tell(&r->changes);
+    /* No row of an earlier plan is left: the policy may change again. */
     if (r->over)
         atomic_store(&r->bucket->replanned, true);
 }
 
+/* Blocks until the batch is on disk. What it planned is counted once it is there. */
 err bucket_replan(struct page_bucket *b, bool *more)
 {
     struct replan r = { .bucket = b, .changes = feed_batch_new(&b->pages->feed) };

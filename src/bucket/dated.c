@@ -1,8 +1,10 @@
-/* dated.c - see dated.h. A word is one for all buckets, and each has a latest render of its own. */
+/* dated.c - finds the latest renders that a new word of the wiki leaves dated, for hear.c and
+ * put.c. One word holds for all buckets; each bucket has a latest render of its own. */
 #include "bucket/dated.h"
 
 #include "bucket/look.h"
 
+/* Without a shown render in this bucket nothing is dated there. */
 static err note_in(struct page_bucket *bucket, struct engine_txn *txn, struct feed_batch *b,
                    const struct feed_title *of, const struct title_word *w)
 {
@@ -12,6 +14,7 @@ static err note_in(struct page_bucket *bucket, struct engine_txn *txn, struct fe
     struct page_row row;
     struct look k;
     look_init(&k, bucket, engine_txn_view(txn), of->domain, of->title);
+    /* look_init takes the clock's time; a decision goes by the instant of its update. */
     k.title.now = engine_txn_now(txn);
     err e = title_newest_shown(&k.title, page_name_first, page_name_last, &row);
     if (e == ERR_OK)

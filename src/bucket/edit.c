@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* The machine is given the title; the edit lies around it. */
 static struct edit *edit_of(struct title *t)
 {
     return CONTAINER_OF(t, struct edit, look.title);
@@ -15,18 +16,22 @@ err edit_begin(struct edit *t, struct engine_txn *txn, struct page_bucket *b,
     struct engine_row found;
     look_init_key(&t->look, b, engine_txn_view(txn), key);
     t->look.title.now = engine_txn_now(txn);
+    /* What the decision sees here the steps behind it need not look for. */
     t->look.title.seen = &t->seen;
     title_seen_init(&t->seen);
     t->txn = txn;
     t->blob = (struct engine_blob){ .n = 0 };
     t->joined = false;
     t->changes = changes;
+    /* While a policy change is being decided, an update may be by the plan before or by the next
+     * one (plan.c, invariant 2). */
     err e = bucket_plan_decides(b, txn, &t->look.title.plan);
     if (e == ERR_OK)
         e = engine_get(t->look.view, SPACE_TITLE, page_key_str(key), &found);
     if (e == ERR_OK)
         e = page_title_decode(found.value, &t->look.row);
     t->had_row = e == ERR_OK;
+    /* edit_end writes the row only if it differs from this. */
     t->as_read = t->look.row;
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
@@ -37,6 +42,7 @@ static bool title_row_eq(const struct page_title_row *a, const struct page_title
            a->fenced == b->fenced && a->fence_at.ns == b->fence_at.ns;
 }
 
+/* Writes the title's own row where it changed. A title without traces and fences has none. */
 err edit_end(struct edit *t)
 {
     char value[PAGE_TITLE_ROW_BYTES_MAX];
@@ -51,6 +57,8 @@ err edit_end(struct edit *t)
                           STR_NONE);
 }
 
+/* Stamps the row with the plan that it is written by, and with the instant that its due row
+ * gets. */
 static str row_encode(const struct edit *t, struct page_row *row, char *value)
 {
     const struct page_plan *plan = t->look.title.plan;
@@ -91,6 +99,7 @@ static void edit_note_gone(const struct edit *t, const struct page_render *r, en
 
 /* ---- rows ---- */
 
+/* replaced: a row of the same name that is gone. Its blob is freed by the put. */
 static err edit_insert(struct title *title, struct page_row *row, const struct page_row *replaced)
 {
     struct edit *t = edit_of(title);
@@ -101,6 +110,7 @@ static err edit_insert(struct title *title, struct page_row *row, const struct p
     const struct due_row due = page_due_row(DUE_RENDER, k);
     row->was.known = false;
     edit_note_row(t, row);
+    /* A name has a render or a trace, never both. */
     err e = ledger_remove(t, row->r.name);
     if (e == ERR_OK && replaced != NULL)
         e = due_unfile(t->txn, &page_due, replaced->due_stored, due);
@@ -114,6 +124,7 @@ static err edit_update(struct title *title, struct page_row *row)
     struct edit *t = edit_of(title);
     char value[ENGINE_VALUE_BYTES_MAX];
     struct page_key key;
+    /* row_encode sets due_stored to the new instant; due_move needs the old one. */
     store_time due = row->due_stored;
     page_key_name(&key, &t->look.key, row->r.name);
     str k = page_key_str(&key);
@@ -137,10 +148,12 @@ static err edit_remove(struct title *title, const struct page_row *row, enum pag
         e = due_unfile(t->txn, &page_due, row->due_stored, page_due_row(DUE_RENDER, k));
     if (e != ERR_OK)
         return e;
+    /* A name that leaves no trace must not keep an older one. */
     return trace != NULL ? ledger_put(t, trace) : ledger_remove(t, row->r.name);
 }
 
-/* A cull will find its due row filed for nothing. */
+/* Nobody knows when a row that cannot be read was due. Its due row stays, and a cull drops that
+ * (cull_render). */
 static err edit_drop(struct title *title, struct page_name name)
 {
     struct edit *t = edit_of(title);
@@ -158,7 +171,8 @@ static err edit_leave(struct title *title, const struct page_trace_row *trace)
 
 /* ---- fences ---- */
 
-/* One fence for the whole title instead of all its others. */
+/* Puts one fence over the whole title in the place of all its others: there are too many of
+ * them, or the purge is of the whole title. */
 static err fences_join(struct edit *t, store_time at)
 {
     struct page_key until = t->look.key;
@@ -166,6 +180,7 @@ static err fences_join(struct edit *t, store_time at)
     struct engine_row found;
     struct page_key keys[PAGE_FENCES_MAX + 1];
     unsigned count = 0;
+    /* Fences have the title's prefix, as its own row has, and stand behind that. */
     const struct engine_range range = { .space = SPACE_TITLE,
                                         .from = page_key_str(&t->look.key),
                                         .until = page_key_str(&until) };
@@ -177,6 +192,7 @@ static err fences_join(struct edit *t, store_time at)
         more = e == ERR_OK ||
                (e == ERR_CORRUPT && found.key.n > 0); /* one that fails its sum goes too */
         if (more)
+            /* The title's own row is the prefix itself: it stays. */
             page_key_of(&keys[count], found.key);
         count += more && keys[count].n > t->look.key.n;
     }
@@ -192,6 +208,7 @@ static err fences_join(struct edit *t, store_time at)
     return e;
 }
 
+/* range: without a revision the whole title, without a tid the whole revision. */
 static err edit_fence_set(struct title *title, struct page_name range, store_time at)
 {
     struct edit *t = edit_of(title);
@@ -202,6 +219,8 @@ static err edit_fence_set(struct title *title, struct page_name range, store_tim
         return fences_join(t, at);
     page_key_fence(&key, &t->look.key, &range.rev, page_name_is_unmade(range) ? NULL : &range.tid);
     err e = engine_get(t->look.view, SPACE_TITLE, page_key_str(&key), &found);
+    /* One fence more than a title may have: they all become one, and edit_step adds the fact
+     * that says so. */
     t->joined = e == ERR_NOT_FOUND && t->look.row.fence_count == PAGE_FENCES_MAX;
     if (t->joined)
         return fences_join(t, at);
@@ -241,7 +260,7 @@ const struct title_ops edit_ops = {
 
 /* ---- facts ---- */
 
-/* Facts of one instant are told apart by a count. */
+/* The instant of a fact and its count within that instant give the order of all facts. */
 static void fact_stamp(struct pages *pages, struct fact *f)
 {
     pages->fact_n = f->at.ns == pages->fact_at.ns ? pages->fact_n + 1 : 0;
@@ -249,7 +268,8 @@ static void fact_stamp(struct pages *pages, struct fact *f)
     f->n = pages->fact_n;
 }
 
-/* Of a fact that is not the last all parts belong to this update. */
+/* Steps a fact with all its parts in this update. Only the last fact of an answer may go on in a
+ * later update. */
 static err step_whole(struct title *t, const struct fact *f, struct title_part *part)
 {
     err e;
@@ -268,14 +288,15 @@ err edit_step_fact(struct edit *t, struct fact *f, struct title_part *part)
     return title_step(&t->look.title, f, part);
 }
 
-/* What is stepped in several updates is the one fact of an order; FENCE, behind it, is stepped with
- * the first part. */
+/* Only the one fact of an order is stepped in several updates. FACT_FENCE is added behind it, in
+ * the update of the first part. */
 err edit_step(struct edit *t, struct title_answer *a, struct title_part *part)
 {
     struct pages *pages = t->look.bucket->pages;
     struct title *title = &t->look.title;
     err e = ERR_OK;
     part->more = false;
+    /* A later update of the same order: the fact has its stamp already. */
     if (part->resumed)
         return title_step(title, &a->facts[0], part);
     for (unsigned i = 0; i < a->facts_count && e == ERR_OK; i++) {
@@ -283,6 +304,7 @@ err edit_step(struct edit *t, struct title_answer *a, struct title_part *part)
         e = i + 1 < a->facts_count ? step_whole(title, &a->facts[i], part)
                                    : title_step(title, &a->facts[i], part);
     }
+    /* edit_fence_set joined all fences: the facts say so as well, as the rows follow from them. */
     if (e != ERR_OK || !t->joined)
         return e;
     INVARIANT(a->facts_count < TITLE_FACTS_MAX);

@@ -1,5 +1,6 @@
-/* events.c - see events.h. An event is small, so that most are kept in the row itself: 512 bytes
- * and no more cost no record of the value log. */
+/* events.c - builds the events that tell of changes, and appends them to the event log, for
+ * feed.c. On the committer, but for names of domains at the start. An event of up to 512 bytes
+ * is kept in its row and costs no record of the value log: most are that small. */
 #include "bucket/events.h"
 
 #include "base/date.h"
@@ -25,16 +26,19 @@ const char *page_stream_name(enum page_stream s)
     return stream_names[s];
 }
 
+/* The events of one update; its batch owns them (feed.c). The arrays are kept when a decision
+ * runs again. */
 struct page_event_texts {
-    struct buf text;
-    struct event *events;
-    size_t *ends; /* in text, of each */
-    struct event_taken *taken;
-    unsigned count, size;
+    struct buf text;           /* JSON of all events, one behind the other */
+    struct event *events;      /* their bytes lie in text */
+    size_t *ends;              /* in text, of each */
+    struct event_taken *taken; /* of each: what the log made of it */
+    unsigned count, size;      /* size: room of the arrays */
 };
 
 /* ---- names of domains ---- */
 
+/* The array may move here: start-up only, while nothing reads it. */
 void page_events_domain(struct page_events *e, uint32_t number, str name)
 {
     if (number >= e->domains_size) {
@@ -44,6 +48,7 @@ void page_events_domain(struct page_events *e, uint32_t number, str name)
         memset(e->domains + e->domains_size, 0, (size - e->domains_size) * sizeof *e->domains);
         e->domains_size = size;
     }
+    /* An earlier call may have brought the same name. */
     if (e->domains[number] != NULL)
         return;
     e->domains[number] = strndup(name.p, name.n);
@@ -65,7 +70,7 @@ static str domain_of(const struct page_events *e, uint32_t number)
 
 /* ---- one event ---- */
 
-/* False: no stream tells of it. kind NULL: it has none. */
+/* Which stream tells of a change. False: none does. *kind NULL: the event has no kind. */
 static bool stream_of(const struct page_change *c, enum page_stream *stream, const char **kind)
 {
     *kind = NULL;
@@ -91,6 +96,8 @@ static bool stream_of(const struct page_change *c, enum page_stream *stream, con
     case CHANGE_PURGED:
         *kind = "purged";
         return true;
+    /* Only followers are told of these. An event of the successor has what it superseded as a
+     * member. */
     case CHANGE_STORED:
     case CHANGE_SUPERSEDED:
     case CHANGE_DUE:
@@ -100,6 +107,8 @@ static bool stream_of(const struct page_change *c, enum page_stream *stream, con
     return false;
 }
 
+/* Within a batch, changes of one title that stand beside each other share its text
+ * (batch_title). */
 static bool same_title(const struct page_change *a, const struct page_change *b)
 {
     return a->bucket == b->bucket && a->domain == b->domain && a->title.p == b->title.p;
@@ -134,7 +143,7 @@ static void put_superseded(struct buf *b, const struct page_change *superseded)
                tid);
 }
 
-/* Without its end. */
+/* Writes an event without its closing brace: put_superseded may add a member. */
 static void put_event(struct pages *p, struct buf *b, const struct page_change *c, store_time now,
                       enum page_stream stream, const char *kind)
 {
@@ -143,6 +152,7 @@ static void put_event(struct pages *p, struct buf *b, const struct page_change *
     date_format_ms(now.ns, dt);
     tid_format(c->name.tid, tid);
     buf_printf(b, "{\"meta\":{\"stream\":\"%s\",\"id\":\"", page_stream_name(stream));
+    /* Two random numbers are the 128 bits of its id. */
     uint64_t high = rng_next(&p->events.rng);
     event_id_put(b, high, rng_next(&p->events.rng));
     buf_printf(b, "\",\"dt\":\"%s\",\"domain\":", dt);
@@ -178,6 +188,7 @@ bool page_events_appended(const struct page_event_texts *t)
     return t != NULL && t->count > 0;
 }
 
+/* Owner: the batch, which frees it with page_event_texts_free. */
 static struct page_event_texts *texts_new(void)
 {
     struct page_event_texts *t = calloc(1, sizeof *t);
@@ -199,10 +210,13 @@ static void texts_grow(struct page_event_texts *t, unsigned count)
     INVARIANT(t->taken != NULL);
 }
 
+/* Builds the events of those changes that a selected stream tells. */
 static void texts_build(struct pages *p, struct page_event_texts *t, store_time now,
                         const struct page_change *changes, unsigned count)
 {
     const struct page_events *e = &p->events;
+    /* Read once: the streams may change meanwhile, and an update is told by those of one
+     * instant. */
     const unsigned streams = atomic_load_explicit(&e->streams, memory_order_relaxed);
     for (unsigned i = 0; i < count; i++) {
         enum page_stream stream;
@@ -216,7 +230,7 @@ static void texts_build(struct pages *p, struct page_event_texts *t, store_time 
                                               .domain = domain_of(e, changes[i].domain) };
         t->ends[t->count++] = t->text.n;
     }
-    for (unsigned i = 0; i < t->count; i++) { /* the buffer has come to rest */
+    for (unsigned i = 0; i < t->count; i++) { /* text moves no more */
         size_t from = i == 0 ? 0 : t->ends[i - 1];
         t->events[i].bytes = (str){ .p = t->text.p + from, .n = t->ends[i] - from };
     }
@@ -235,6 +249,7 @@ err page_events_append(struct pages *p, struct engine_txn *txn, const struct pag
     buf_clear(&t->text);
     texts_grow(t, count);
     texts_build(p, t, engine_txn_now(txn), changes, count);
+    /* Texts beyond EVENT_TEXTS_BYTES_MAX fail the update. */
     err why = buf_status(&t->text);
     for (unsigned i = 0; i < t->count && why == ERR_OK; i += EVENT_APPEND_MAX) {
         unsigned n = t->count - i < EVENT_APPEND_MAX ? t->count - i : EVENT_APPEND_MAX;

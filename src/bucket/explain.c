@@ -1,6 +1,7 @@
 /* explain.c - what became of a render, damaged ones gone past. */
 #include "bucket/look.h"
 
+/* Counts a damaged row that the explanation goes past, and keeps the name of the first. */
 static bool passed(void *ctx, str title, const struct page_name *name)
 {
     struct page_explanation *x = ctx;
@@ -19,6 +20,7 @@ err page_explain(struct page_bucket *b, struct engine_view *v, const struct page
     const struct title_which which = look_which(w);
     struct look k;
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
+    /* No title of that size is ever stored: unknown is the answer, not an error. */
     if (w->title.n < 1 || w->title.n > PAGE_TITLE_BYTES_MAX) {
         *out = (struct page_explanation){ .state = PAGE_UNKNOWN,
                                           .policy = bucket_plan(b)->policy.kind };
@@ -31,7 +33,7 @@ err page_explain(struct page_bucket *b, struct engine_view *v, const struct page
     if (e != ERR_OK)
         return e;
     if (out->state == PAGE_UNKNOWN && gone_past.passed > 0)
-        return ERR_CORRUPT; /* all there is */
+        return ERR_CORRUPT; /* what was asked for may be among the damaged */
     out->passed = gone_past.passed;
     out->passed_name = gone_past.passed_name;
     return ERR_OK;

@@ -17,12 +17,15 @@
 
 enum { FEED_BATCH_FIRST = 8, FEED_TITLES_BYTES_MAX = 64 << 20 };
 
+/* The hand-over of a batch to one follower; part of the batch. */
 struct feed_task {
     struct task task;
     struct feed_batch *batch;
     const struct page_follower *follower;
 };
 
+/* The changes of one update. Its submitter makes it, and the decision fills it. Once told, it
+ * belongs to the followers, and the last of them frees it. */
 struct feed_batch {
     struct feed *feed;
     store_time now;
@@ -30,8 +33,8 @@ struct feed_batch {
     size_t *titles_at;           /* in titles, of each */
     unsigned count, size;
     struct buf titles;
-    atomic_uint readers;
-    struct page_event_texts *texts;
+    atomic_uint readers;            /* followers that have not had it yet */
+    struct page_event_texts *texts; /* for the event log; NULL: there were none */
     bool has_word;
     struct title_word word; /* the last one before this update */
     /* The render that took the place of a latest one which was not dated; rev 0: none did */
@@ -39,6 +42,7 @@ struct feed_batch {
     struct feed_task tasks[PAGE_FOLLOWERS_MAX];
 };
 
+/* Updates before this start may have had any count in their last instant: n is the greatest. */
 void feed_init(struct feed *f, struct pages *pages, store_time stored_until)
 {
     *f = (struct feed){ .pages = pages, .last = { .at = stored_until, .n = UINT32_MAX } };
@@ -102,7 +106,8 @@ static void batch_grow(struct feed_batch *b)
     INVARIANT(b->titles_at != NULL);
 }
 
-/* Where the title's text is: most batches are of one title. */
+/* Where the title's text stands in titles: as the last one, or put there now. Most batches are
+ * of one title. */
 static size_t batch_title(struct feed_batch *b, str title)
 {
     if (b->count > 0) {
@@ -129,6 +134,7 @@ void feed_note(struct feed_batch *b, const struct feed_title *t, enum page_chang
         .what = what,
         .bucket = t->bucket,
         .domain = t->domain,
+        /* p is set when titles does not move any more (batch_set_titles). */
         .title = { .n = t->title.n },
         .name = r->name,
         .by = what == CHANGE_SUPERSEDED || what == CHANGE_STORED ? r->superseded_by
@@ -148,6 +154,7 @@ void feed_set_word(struct feed_batch *b, const struct title_word *last)
         b->word = *last;
 }
 
+/* By the word before this update: followers were told then. */
 static bool is_dated_already(const struct feed_batch *b, const struct page_render *r)
 {
     return b->has_word && title_has_newer(&b->word, r);
@@ -167,6 +174,7 @@ void feed_note_word(struct feed_batch *b, const struct feed_title *t, const stru
         note_dated(b, t, r, w->rev);
 }
 
+/* Is it the newest that can be given, though the wiki is known to have a newer revision? */
 static bool waits_for_unmade(const struct page_render *r)
 {
     return r->hidden == PAGE_CURRENT && page_name_is_unmade(r->superseded_by);
@@ -182,11 +190,12 @@ static void note_superseded(struct feed_batch *b, const struct feed_title *t,
     if (waits_for_unmade(r))
         note_dated(b, t, r, r->superseded_by.rev);
     else
+        /* Its successor may wait for a revision not made, too: then note_stored tells. */
         b->successor = r->superseded_by;
 }
 
-/* It is new, and not the latest. It is given for the latest all the same, when it took that one's
- * place. */
+/* A new render that is not the latest. Where it took the place of the latest one it is given all
+ * the same: then it is dated from the start. */
 static void note_stored(struct feed_batch *b, const struct feed_title *t,
                         const struct page_render *r)
 {
@@ -208,9 +217,11 @@ void feed_note_row(struct feed_batch *b, const struct feed_title *t, struct page
 {
     const struct page_row_was is = feed_row_was(row);
     const struct page_row_was was = row->was;
+    /* A second write of the row in this update is compared with this one. */
     row->was = is;
     if (b == NULL)
         return;
+    /* Hiding is told beside what else changed; of the others one at most. */
     if (was.known && is.hidden != was.hidden)
         feed_note(b, t, is.hidden ? CHANGE_HIDDEN : CHANGE_SHOWN, &row->r);
     if (is.latest && !(was.known && was.latest))
@@ -225,6 +236,7 @@ void feed_note_row(struct feed_batch *b, const struct feed_title *t, struct page
 
 /* ---- telling ---- */
 
+/* At the follower's home. */
 static void batch_run(struct task *t)
 {
     struct feed_task *own = CONTAINER_OF(t, struct feed_task, task);
@@ -234,6 +246,8 @@ static void batch_run(struct task *t)
         feed_batch_free(&b);
 }
 
+/* Positions rise strictly: with the instant, else with the count in it; a full count takes the
+ * next nanosecond. */
 static struct page_position position_next(struct page_position last, store_time now)
 {
     if (last.at.ns < now.ns)
@@ -257,6 +271,7 @@ err feed_batch_append(struct feed_batch *b, struct engine_txn *t)
     return page_events_append(b->feed->pages, t, b->changes, b->count, &b->texts);
 }
 
+/* Positions are given on the committer; the lock is for feed_position, which any thread calls. */
 static void batch_finish(struct feed_batch *b)
 {
     struct feed *f = b->feed;
@@ -287,6 +302,6 @@ void feed_batch_tell(struct feed_batch **bp)
     for (unsigned i = 0; i < f->followers_count; i++) {
         struct feed_task *t = &b->tasks[i];
         *t = (struct feed_task){ .task.run = batch_run, .batch = b, .follower = &f->followers[i] };
-        home_post(t->follower->home, &t->task); /* b may be over after the last one */
+        home_post(t->follower->home, &t->task); /* behind the last post b is not ours any more */
     }
 }

@@ -1,9 +1,11 @@
-/* find.c - reading: one render (title/find.h), a history, the titles of a domain, bytes. */
+/* find.c - reading in a view, for store.c and list.c: one render (title/find.h), a history, the
+ * titles of a domain, stashes, and bytes. */
 #include "bucket/ledger.h"
 
 #include <string.h>
 #include <xxhash.h>
 
+/* Nothing is stored under other titles: keys cannot hold them. */
 static bool title_fits(str title)
 {
     return title.n >= 1 && title.n <= PAGE_TITLE_BYTES_MAX;
@@ -55,24 +57,26 @@ err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, 
     title_walk_open(&w, &k.title, page_name_first, after == NULL ? page_name_last : *after, false);
     err e;
     while ((e = title_walk_alive(&w, &row)) == ERR_OK) {
+        /* The walk starts with *after itself, which an earlier listing gave. */
         if (after != NULL && page_name_cmp(row.r.name, *after) == 0)
             continue;
         if (!each->render(each->ctx, title, &row.r))
             break;
     }
     title_walk_close(&w);
+    /* It is no error that the reader has enough. */
     return e == ERR_NOT_FOUND || damage.stopped ? ERR_OK : e;
 }
 
 /* ---- over many titles ---- */
 
-/* A walk over rows of a domain; row, one of them: ERR_OK goes on, unless it says that this is
- * over. */
+/* A walk over rows of a title or a domain. row is called for each of them. ERR_OK goes on,
+ * unless row sets over. */
 struct rows {
     struct page_bucket *bucket;
     struct engine_view *view;
     err (*row)(struct rows *all, const struct engine_row *found, struct engine_cursor *c);
-    struct page_stash_walk *stashes;
+    struct page_stash_walk *stashes; /* of page_stashes; else NULL */
     struct look_damage damage;
     bool over;
 };
@@ -94,7 +98,7 @@ static struct engine_cursor *rows_open(struct engine_view *v, const struct page_
     return engine_cursor_open(v, &range);
 }
 
-/* Goes past a damaged one, too, and never to where a damaged key says. */
+/* One row further, past a damaged one, too. A damaged key is never sought. */
 static err rows_next(struct rows *all, struct engine_cursor *c)
 {
     struct look k = { .bucket = all->bucket, .damage = &all->damage };
@@ -103,14 +107,15 @@ static err rows_next(struct rows *all, struct engine_cursor *c)
     err e = engine_cursor_next(c, &found);
     if (e != ERR_OK && e != ERR_CORRUPT)
         return e;
+    /* A copy: row may move the cursor, which owns found. */
     page_key_of(&key, found.key);
     if (e == ERR_OK)
         e = all->row(all, &found, c);
     return e == ERR_CORRUPT && look_passes(&k, page_key_str(&key)) ? ERR_OK : e;
 }
 
-/* The newest of its title. After a damaged row, which may have been that, the title's next rows are
- * looked at: one that is superseded is not listed. */
+/* Tells the title's newest shown render, if it is the latest. A damaged row may have been newer:
+ * then the title's next rows are looked at, and a superseded one is not listed. */
 static err titles_row(struct rows *all, const struct engine_row *found, struct engine_cursor *c)
 {
     const struct page_each *each = all->damage.each;
@@ -120,6 +125,7 @@ static err titles_row(struct rows *all, const struct engine_row *found, struct e
     char title[PAGE_TITLE_BYTES_MAX];
     if (!page_key_parse(found->key, &parts) || parts.title.n > sizeof(title))
         return ERR_CORRUPT;
+    /* A copy: the seek below ends what the cursor lent. */
     memcpy(title, parts.title.p, parts.title.n);
     look_init(&k, all->bucket, all->view, parts.domain, (str){ .p = title, .n = parts.title.n });
     err e = look_decode(&k, parts.name, found, &row);
@@ -127,6 +133,7 @@ static err titles_row(struct rows *all, const struct engine_row *found, struct e
         return e;
     if (title_is_latest(&row.r))
         all->over = !each->render(each->ctx, (str){ .p = title, .n = parts.title.n }, &row.r);
+    /* One render of each title: on to the next title. */
     page_key_title_end(&k.key);
     engine_cursor_seek(c, page_key_str(&k.key));
     return ERR_OK;
@@ -140,6 +147,7 @@ err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, s
     struct page_key from, prefix;
     key_of_domain(&prefix, b, domain);
     from = prefix;
+    /* No stored title is longer. The cut one has the same titles behind it. */
     if (after.n > PAGE_TITLE_BYTES_MAX)
         after = str_take(after, PAGE_TITLE_BYTES_MAX);
     if (after.n > 0) {
@@ -161,7 +169,7 @@ static str place_title(const struct list_place *p)
     return (str){ .p = p->title, .n = p->title_bytes };
 }
 
-/* Its key range: behind the place, of the title or the domain. */
+/* From behind the place on, to the end of the title or the domain. */
 static struct engine_cursor *stashes_open(const struct page_bucket *b, struct engine_view *v,
                                           const struct page_stash_walk *w)
 {
@@ -179,7 +187,8 @@ static struct engine_cursor *stashes_open(const struct page_bucket *b, struct en
     return rows_open(v, &from, &prefix);
 }
 
-/* The row that it is over at is not gone past. */
+/* Tells a stashed render. A row that its reader refuses is not gone past: the next listing
+ * begins with it. */
 static err stashes_row(struct rows *all, const struct engine_row *found, struct engine_cursor *c)
 {
     const struct page_each *each = all->damage.each;
@@ -222,6 +231,8 @@ err page_stashes(struct page_bucket *b, struct engine_view *v, struct page_stash
 
 /* ---- bytes ---- */
 
+/* A row's offsets are believed only within the blob that the engine has. now: ERR_AGAIN instead
+ * of a read that blocks. */
 err page_read(struct page_bucket *b, const struct page_render *r, const struct page_content *c,
               struct arena *a, bool now, struct page_bytes *out)
 {
@@ -240,6 +251,7 @@ err page_read(struct page_bucket *b, const struct page_render *r, const struct p
                 : engine_blob_read(engine, &blob, c->offset, n, bytes);
     if (e != ERR_OK)
         return e;
+    /* The engine has a hash of the whole blob only; the sum of each content stands in its row. */
     if (XXH3_64bits(bytes, n) != c->sum)
         return ERR_CORRUPT;
     out->headers = (str){ .p = bytes, .n = c->headers_bytes };

@@ -15,10 +15,11 @@ struct hear_fact {
     unsigned bucket; /* its place among the store's */
     struct fact fact;
 };
-/* A bucket, and which of its facts is looked for (title_hearing_next). */
+/* A place among the facts of a word: a bucket, and what of it title_hearing_next looks for next. */
 struct hear_place {
     unsigned bucket, at;
 };
+/* A page_hear until it is over. Owner: the call; hear_done frees it. */
 struct hear_own {
     struct engine_update update;
     struct pages *pages;
@@ -40,6 +41,7 @@ static struct hear_own *own_of(const struct page_hear *h)
 
 /* ---- what is to be done ---- */
 
+/* Reads the last word into *last, and judges the new one by it. */
 static err hear_last(struct page_hear *h, struct engine_view *v, struct title_word *last, bool *has)
 {
     err e = word_get(v, h->domain, h->title, last);
@@ -51,14 +53,17 @@ static err hear_last(struct page_hear *h, struct engine_view *v, struct title_wo
         h->is = title_said_judge(*has ? last : NULL, &said);
         h->echoes = h->is == WORD_OLD && title_word_eq(last, h->word);
     }
-    return e == ERR_IO ? e : ERR_OK; /* one that cannot be read is written anew */
+    return e == ERR_IO ? e : ERR_OK; /* a word that cannot be read is written anew */
 }
 
+/* What is known to be there once the word is heard (title/word.h). Marks alone change nothing of
+ * it. */
 static uint64_t hear_there(const struct page_hear *h, const struct title_word *last, bool has_last)
 {
     return h->word == NULL ? 0 : title_word_there(has_last ? last : NULL, h->word, h->there);
 }
 
+/* What is to be stepped. A word that is old, or lags, makes no facts; marks always do. */
 static struct title_hearing hearing_of(const struct page_hear *h, const struct title_word *last,
                                        bool has_last)
 {
@@ -69,8 +74,8 @@ static struct title_hearing hearing_of(const struct page_hear *h, const struct t
                                    .marks_count = h->marks_count };
 }
 
-/* Is a render of it there, and is one greater than the wiki's newest, and than what is known to be
- * there? */
+/* Is a render of the title stored in this bucket? And has it a shown one that is greater than
+ * the wiki's newest revision, and than what is known to be there? */
 static err hear_look(struct page_hear *h, const struct title *t, uint64_t there, bool *stored)
 {
     struct page_row row;
@@ -88,6 +93,7 @@ static err hear_look(struct page_hear *h, const struct title *t, uint64_t there,
 
 /* ---- the update ---- */
 
+/* Writes the word with all that it does: dated_note comes behind the facts of all buckets. */
 static err hear_write(struct page_hear *h, struct engine_txn *txn)
 {
     struct hear_own *own = own_of(h);
@@ -101,16 +107,21 @@ static err hear_write(struct page_hear *h, struct engine_txn *txn)
     return e == ERR_OK ? word_put(txn, h->domain, h->title, &w) : e;
 }
 
+/* Steps facts until there are no more, or this update may not write more: then own->next says
+ * where another one goes on. */
 static err hear_step(struct page_hear *h, struct edit *t, const struct title_hearing *hearing,
                      unsigned bucket)
 {
     struct hear_own *own = own_of(h);
+    /* Only the first bucket of an update goes on from a place; the others begin. */
     unsigned at = bucket == own->place.bucket ? own->place.at : 0;
     err e = ERR_OK;
     while (e == ERR_OK && !own->again) {
         struct title_part part = { .resumed = false };
         struct hear_fact *f = &own->facts[own->facts_count];
         own->again = own->facts_count == HEAR_FACTS_MAX;
+        /* Set before the fact is looked for: one that is not done in this update is looked for
+         * again. */
         own->next = (struct hear_place){ .bucket = bucket, .at = at };
         if (own->again)
             break;
@@ -127,6 +138,7 @@ static err hear_step(struct page_hear *h, struct edit *t, const struct title_hea
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
+/* One bucket. It is looked at once all its facts are stepped, as they may hide what is stored. */
 static err hear_bucket(struct page_hear *h, struct engine_txn *txn,
                        const struct title_hearing *hearing, unsigned i)
 {
@@ -143,7 +155,8 @@ static err hear_bucket(struct page_hear *h, struct engine_txn *txn,
     return e == ERR_OK ? edit_end(&t) : e;
 }
 
-/* Is the word to be kept, or what is there? */
+/* Is the word to be written: as news, or for a greater revision that is there? A title of which
+ * nothing is stored or known has no word. */
 static bool hear_writes(const struct page_hear *h, const struct title_hearing *hearing,
                         uint64_t there, bool stored)
 {
@@ -152,6 +165,7 @@ static bool hear_writes(const struct page_hear *h, const struct title_hearing *h
            (h->is == WORD_NEWS || grew);
 }
 
+/* The engine may run it again. place stays as it is for that; stored only ever becomes true. */
 static err hear_decide(struct engine_txn *txn, void *ctx)
 {
     struct page_hear *h = ctx;
@@ -164,6 +178,7 @@ static err hear_decide(struct engine_txn *txn, void *ctx)
     hearing = hearing_of(h, &own->last, own->has_last);
     own->there = hear_there(h, &own->last, own->has_last);
     feed_set_word(own->changes, own->has_last ? &own->last : NULL);
+    /* The buckets before the place are done, by updates before this one. */
     for (unsigned i = own->place.bucket; e == ERR_OK && !own->again && i < own->pages->count; i++)
         if (bucket_hears(&own->pages->buckets[i]))
             e = hear_bucket(h, txn, &hearing, i);
@@ -183,7 +198,8 @@ static void hear_tell_facts(struct page_hear *h, unsigned bucket)
                              1);
 }
 
-/* A word that is news may leave renders dated in each of them. */
+/* Tells facts and listeners. A word that is news may leave renders dated in every bucket that
+ * hears it: so all of them are told. */
 static void hear_tell(struct page_hear *h)
 {
     struct hear_own *own = own_of(h);
@@ -200,6 +216,7 @@ static void hear_tell(struct page_hear *h)
 
 static void hear_submit(struct page_hear *h);
 
+/* On the committer. Goes on with the next update, or answers the call. */
 static void hear_done(void *ctx, err why)
 {
     struct page_hear *h = ctx;
@@ -219,6 +236,8 @@ static void hear_done(void *ctx, err why)
     store_call_end(&h->call, why);
 }
 
+/* A word that is half done is finished: updates after the first have no deadline. frees: what
+ * the wiki denies is hidden on a full disk, too. */
 static void hear_submit(struct page_hear *h)
 {
     struct hear_own *own = own_of(h);
@@ -235,7 +254,7 @@ static void hear_submit(struct page_hear *h)
 
 /* ---- starting ---- */
 
-/* Would a fact change something? What is above is looked for in any case. */
+/* ERR_OK: a fact would change something; ERR_NOT_FOUND: none would. Fills h->above in any case. */
 static err hear_wants(struct page_hear *h, struct look *k, const struct title_hearing *hearing,
                       uint64_t there, bool *stored)
 {
@@ -245,8 +264,8 @@ static err hear_wants(struct page_hear *h, struct look *k, const struct title_he
     return e != ERR_OK ? e : title_hearing_next(&k->title, hearing, &at, &f);
 }
 
-/* Most of what a wiki says is nothing against what is stored, and writes nothing. What cannot be
- * read is for the update to tell. */
+/* Most of what a wiki says changes nothing: then no update is needed. False also when something
+ * cannot be read: the update fails by it and says so. */
 static bool hear_is_idle(struct pages *p, struct page_hear *h)
 {
     struct title_word last;
@@ -256,6 +275,7 @@ static bool hear_is_idle(struct pages *p, struct page_hear *h)
     err e = hear_last(h, v, &last, &has_last);
     struct title_hearing hearing = hearing_of(h, &last, has_last);
     uint64_t there = hear_there(h, &last, has_last);
+    /* The loop goes on as long as no bucket has a fact to step. */
     if (e == ERR_OK)
         e = ERR_NOT_FOUND;
     for (unsigned i = 0; e == ERR_NOT_FOUND && i < p->count; i++) {
@@ -276,9 +296,12 @@ enum store_start page_hear_start(struct pages *p, struct page_hear *h)
     h->is = WORD_SAME;
     h->above = h->known = 0;
     h->echoes = h->changed = false;
+    /* A title of another size is in no key. */
     if (h->title.n < 1 || h->title.n > PAGE_TITLE_BYTES_MAX)
         return store_call_done(&h->call, ERR_BAD);
     bool idle = hear_is_idle(p, h);
+    /* A copy of the wiki's database that is behind must change nothing; a doubted word must not
+     * deny a revision that is stored above it. */
     if ((h->behind && (!idle || h->above != 0)) || (h->doubted && h->above != 0)) {
         h->is = WORD_LAGS;
         h->above = 0;
@@ -297,6 +320,7 @@ enum store_start page_hear_start(struct pages *p, struct page_hear *h)
 
 /* ---- is there anything that it would be about? ---- */
 
+/* Is a render of the title alive in this bucket? */
 static err known_in(struct page_bucket *b, struct engine_view *v, uint32_t domain, str title,
                     bool *known)
 {
@@ -317,6 +341,7 @@ err page_knows(struct pages *p, uint32_t domain, str title, bool *known)
         return ERR_BAD;
     struct engine_view *v = engine_view_begin(p->engine);
     err e = word_get(v, domain, title, &last);
+    /* A damaged word is one all the same. */
     *known = e == ERR_OK || e == ERR_CORRUPT;
     if (e == ERR_NOT_FOUND || e == ERR_CORRUPT)
         e = ERR_OK;

@@ -21,11 +21,13 @@ void page_key_title(struct page_key *k, uint16_t bucket, uint32_t domain, str ti
     k->n = PREFIX_BYTES + title.n + 1;
 }
 
+/* k may be title: the name is then appended in place. */
 void page_key_name(struct page_key *k, const struct page_key *title, struct page_name name)
 {
     unsigned char tid[TID_KEY_BYTES];
     if (k != title)
         memcpy(k->p, title->p, title->n);
+    /* The complement turns the order round: the newest render has the least key. */
     put_be64(k->p + title->n, ~name.rev);
     tid_key(name.tid, tid);
     for (unsigned i = 0; i < TID_KEY_BYTES; i++)
@@ -33,6 +35,8 @@ void page_key_name(struct page_key *k, const struct page_key *title, struct page
     k->n = title->n + PAGE_NAME_BYTES;
 }
 
+/* rev NULL: the key of the title's own row. tid NULL: the fence of a whole revision. Fences are
+ * not inverted: nothing walks them by age. */
 void page_key_fence(struct page_key *k, const struct page_key *title, const uint64_t *rev,
                     const struct tid *tid)
 {
@@ -54,6 +58,8 @@ void page_key_after(struct page_key *k)
     k->p[k->n++] = 0;
 }
 
+/* Titles hold no control bytes: a 1 in the place of the NUL sorts behind all keys of this title,
+ * and before each longer title. */
 void page_key_title_end(struct page_key *k)
 {
     k->p[k->n - 1] = 1;
@@ -61,17 +67,20 @@ void page_key_title_end(struct page_key *k)
 
 void page_key_of(struct page_key *k, str key)
 {
+    /* An empty key stands for one that is too long; no row has it. */
     k->n = key.n <= PAGE_KEY_BYTES_MAX ? key.n : 0;
     if (k->n > 0)
         memcpy(k->p, key.p, k->n);
 }
 
+/* Whatever lies on a disk may come here: each length is checked before it is used. */
 bool page_key_parse(str key, struct page_key_parts *out)
 {
     if (key.n < PREFIX_BYTES + 1 + 1 + PAGE_NAME_BYTES || key.n > PAGE_KEY_BYTES_MAX)
         return false;
     const char *name = key.p + key.n - PAGE_NAME_BYTES;
     str title = { .p = key.p + PREFIX_BYTES, .n = key.n - PREFIX_BYTES - 1 - PAGE_NAME_BYTES };
+    /* The NUL that ends the title must be the only one: names may contain any byte. */
     if (name[-1] != 0 || str_find(title, '\0') != title.n)
         return false;
     unsigned char tid[TID_KEY_BYTES];
@@ -101,6 +110,7 @@ bool page_key_title_parse(str key, struct page_key_parts *out)
 
 struct due_row page_due_row(enum page_due_kind kind, str row_key)
 {
+    /* A due row borrows its kind: a static byte for each outlives it. */
     static const char kinds[] = { 0, DUE_RENDER, DUE_LEDGER, DUE_TRACES };
     INVARIANT(row_key.n <= PAGE_KEY_BYTES_MAX);
     return (struct due_row){ .kind = { .p = &kinds[kind], .n = 1 }, .key = row_key };
@@ -117,6 +127,7 @@ bool page_due_parse(str of, enum page_due_kind *kind, str *row_key)
     return *kind == DUE_TRACES ? page_key_title_parse(key, &parts) : page_key_parse(key, &parts);
 }
 
+/* key has passed page_key_parse, or next_title of check.c: a NUL is in it. */
 void page_key_prefix_of(struct page_key *k, str key)
 {
     INVARIANT(key.n > PREFIX_BYTES);

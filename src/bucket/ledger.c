@@ -5,21 +5,23 @@
 
 #include <string.h>
 
-/* A trace stays on disk for up to a step longer than it is known, so that one due row stands for
- * all of a title in it. A step is this part of ledger_ttl, at most so long. */
+/* A trace stays on disk for up to one step longer than it is known. So one due row stands for
+ * all traces of a title in that step. A step is this part of ledger_ttl, at most
+ * TRACES_STEP_NS_MAX. */
 enum { TRACES_STEPS = 64 };
 #define TRACES_STEP_NS_MAX (6 * 3600 * NS_PER_S)
 
 /* ---- rows ---- */
 
+/* One row of the ledger as it was read: in memory, for one function. */
 struct ledger_row {
     struct page_key key;     /* empty: it is new */
     struct page_name lowest; /* the key's */
-    bool damaged;
+    bool damaged;            /* t is not set: only the key counts */
     struct page_traces t;
 };
 
-/* What a read found, of whatever state. ERR_CORRUPT: not even a key. */
+/* Takes what a read found, damaged or not. ERR_CORRUPT: not even its key can be read. */
 static err row_take(err why, const struct engine_row *found, struct ledger_row *out)
 {
     struct page_key_parts parts;
@@ -28,6 +30,8 @@ static err row_take(err why, const struct engine_row *found, struct ledger_row *
     page_key_of(&out->key, found->key);
     if (out->key.n == 0)
         return ERR_CORRUPT;
+    /* A key that cannot be parsed counts as the lowest name: only a walk from the first name
+     * meets it. */
     out->lowest = page_name_first;
     out->damaged = true;
     if (!page_key_parse(page_key_str(&out->key), &parts))
@@ -44,7 +48,8 @@ static err row_next(struct engine_cursor *c, struct ledger_row *out)
     return row_take(e, &found, out);
 }
 
-/* Rows whose lowest name is at most this one, greatest first. */
+/* Rows whose lowest name is at most name, greatest first: the first one is the row that can hold
+ * name. */
 static struct engine_cursor *rows_from(const struct look *k, struct page_name name)
 {
     struct page_key from, until = k->key;
@@ -56,7 +61,8 @@ static struct engine_cursor *rows_from(const struct look *k, struct page_name na
     return engine_cursor_open(k->view, &range);
 }
 
-/* Rows behind a key, lowest first, up to the one whose lowest name is `high`. */
+/* Rows before the key `until`, lowest first, up to the row whose lowest name is `high`. Keys are
+ * newest first: so the cursor is reversed. */
 static struct engine_cursor *rows_above(const struct look *k, const struct page_key *until,
                                         struct page_name high)
 {
@@ -69,6 +75,7 @@ static struct engine_cursor *rows_above(const struct look *k, const struct page_
     return engine_cursor_open(k->view, &range);
 }
 
+/* The first row of a cursor, which is closed. */
 static err row_first(struct engine_cursor *c, struct ledger_row *out)
 {
     err e = row_next(c, out);
@@ -82,7 +89,8 @@ static err row_of(const struct look *k, struct page_name name, struct ledger_row
     return row_first(rows_from(k, name), out);
 }
 
-/* Where a name is in a row, or would be. */
+/* The index of a name in a row, or the one that it would get. A row is short: no search is worth
+ * more. */
 static unsigned place_of(const struct page_traces *t, struct page_name name, bool *there)
 {
     unsigned i = 0;
@@ -104,13 +112,15 @@ void ledger_open(struct ledger_walk *w, const struct look *k, struct page_name l
         return;
     }
     if (row_of(k, low, &row) !=
-        ERR_OK) /* there is none, or the walk meets what is wrong by itself */
+        ERR_OK) /* there is none, or the walk meets what is damaged by itself */
         page_key_name(&row.key, &k->key, low);
+    /* The bound is exclusive: behind the row's own key. */
     page_key_after(&row.key);
     w->cursor = rows_above(k, &row.key, high);
 }
 
-/* The next trace of the row at hand, between the names or not. */
+/* The next trace of the row at hand, in the direction of the walk. It may lie outside the walk's
+ * names. */
 static const struct page_trace_row *row_tells(struct ledger_walk *w)
 {
     unsigned left = w->left--;
@@ -125,6 +135,7 @@ err ledger_next(struct ledger_walk *w, struct page_trace_row *out)
             const struct page_trace_row *t = row_tells(w);
             bool under = page_name_cmp(t->trace.name,
                                        w->low)<0, over = page_name_cmp(t->trace.name, w->high)> 0;
+            /* Past the far end: rows that follow lie still further. */
             if (w->rising ? over : under)
                 return ERR_NOT_FOUND;
             if (under || over)
@@ -135,6 +146,8 @@ err ledger_next(struct ledger_walk *w, struct page_trace_row *out)
         err e = row_next(w->cursor, &row);
         if (e != ERR_OK)
             return e;
+        /* Of a damaged row only the lowest name is known. Below the walk it may hold anything,
+         * and is left out. */
         if (row.damaged && page_name_cmp(row.lowest, w->low) >= 0)
             return ERR_CORRUPT;
         if (row.damaged)
@@ -158,6 +171,7 @@ err ledger_get(const struct look *k, struct page_name name, struct page_trace_ro
     return e;
 }
 
+/* A walk that is not rising tells the greatest first. */
 err ledger_greatest(const struct look *k, struct page_name low, struct page_name high,
                     struct page_name *out)
 {
@@ -173,7 +187,8 @@ err ledger_greatest(const struct look *k, struct page_name low, struct page_name
 
 /* ---- writing rows ---- */
 
-/* A row of no more traces goes. */
+/* Writes a row under its lowest name, which may be another one than before. A row without traces
+ * is removed. */
 static err row_write(struct edit *t, const struct ledger_row *row)
 {
     struct page_key key = { .n = 0 };
@@ -189,7 +204,8 @@ static err row_write(struct edit *t, const struct ledger_row *row)
                           page_traces_encode(&row->t, value), STR_NONE);
 }
 
-/* A row of a store before may have a due row of its own. */
+/* A row of a store before may have a due row for itself alone: what is written in its place has
+ * none. */
 static err row_unfile(struct edit *t, const struct ledger_row *row)
 {
     return row->t.alone ? due_unfile(t->txn, &page_due, row->t.trace[0].forget_at,
@@ -197,13 +213,14 @@ static err row_unfile(struct edit *t, const struct ledger_row *row)
                         : ERR_OK;
 }
 
-/* Not below what is left: one title that lost its row must not end all culling. */
+/* The count never wraps: a title whose row was lost counts none, and its traces must still be
+ * culled. */
 static void uncount(struct edit *t, unsigned count)
 {
     t->look.row.ledger_count -= count < t->look.row.ledger_count ? count : t->look.row.ledger_count;
 }
 
-/* Nobody knows how many traces went with a damaged row. */
+/* Counts the traces of the title anew: nobody knows how many went with a damaged row. */
 static err recount(struct edit *t)
 {
     struct ledger_row row;
@@ -220,18 +237,22 @@ static err recount(struct edit *t)
 
 /* ---- putting ---- */
 
+/* A row of a store before is rewritten only when its own name is put again. */
 static bool takes_more(const struct ledger_row *row)
 {
     return !row->damaged && !row->t.alone && row->t.count < PAGE_ROW_TRACES_MAX;
 }
 
-/* The row a name goes into: the one it lies in, or beside it while that has room, or a new one. */
+/* The row that a name goes into: the one it lies in; the one below or above it, if that has
+ * room; else a new one. */
 static err row_for(const struct edit *t, struct page_name name, struct ledger_row *out)
 {
     struct page_key key;
     err e = row_of(&t->look, name, out);
     if (e == ERR_OK && takes_more(out))
         return ERR_OK;
+    /* The name lies within a row that takes no more. It goes there all the same, and a full row
+     * is split. */
     if (e == ERR_OK && !out->damaged &&
         page_name_cmp(out->t.trace[out->t.count - 1].trace.name, name) >= 0)
         return ERR_OK;
@@ -240,13 +261,15 @@ static err row_for(const struct edit *t, struct page_name name, struct ledger_ro
         e = row_first(rows_above(&t->look, &key, page_name_last), out);
     }
     if (e == ERR_NOT_FOUND || (e == ERR_OK && !takes_more(out))) {
+        /* An empty row: row_insert fills it, and row_write finds no key to delete. */
         *out = (struct ledger_row){ .t = { .count = 0 } };
         e = ERR_OK;
     }
     return e;
 }
 
-/* A row of one too many: what was put at its end goes on alone, else the upper half does. */
+/* Splits a row that has one trace too many. A trace put at its end goes alone, as traces mostly
+ * come in rising order; else the upper half goes. */
 static err row_split(struct edit *t, struct ledger_row *row, unsigned put_at)
 {
     struct ledger_row upper = { .t = { .count = 0 } };
@@ -257,6 +280,7 @@ static err row_split(struct edit *t, struct ledger_row *row, unsigned put_at)
     return row_write(t, &upper);
 }
 
+/* Puts a trace into its row, in the place of one of its name. */
 static err row_insert(struct edit *t, const struct page_trace_row *trace)
 {
     struct ledger_row row;
@@ -279,11 +303,14 @@ static err row_insert(struct edit *t, const struct page_trace_row *trace)
     return e == ERR_OK ? row_write(t, &row) : e;
 }
 
+/* forget_at, rounded up to the end of its step. */
 store_time ledger_due(const struct page_trace_row *trace)
 {
+    /* Rounding up must not overflow; so late means never. */
     int64_t forget = trace->forget_at.ns;
     if (forget > INT64_MAX - TRACES_STEP_NS_MAX)
         return STORE_TIME_NEVER;
+    /* How long the trace is known gives the step, so neighbours of one policy share it. */
     int64_t known =
         store_time_before(trace->trace.at, trace->forget_at) ? forget - trace->trace.at.ns : 0;
     int64_t step = known / TRACES_STEPS;
@@ -292,7 +319,7 @@ store_time ledger_due(const struct page_trace_row *trace)
     return (store_time){ .ns = over > 0 ? forget - over + step : forget - over };
 }
 
-/* Files it, when no other of its title and step is. */
+/* One due row for each title and step: it is filed with the first trace in it. */
 static err trace_file(struct edit *t, const struct page_trace_row *trace)
 {
     struct engine_row found;
@@ -308,11 +335,13 @@ err ledger_remove(struct edit *t, struct page_name name)
 {
     struct ledger_row row;
     bool there = false;
+    /* Most puts meet no traces at all: no seek then. */
     if (t->look.row.ledger_count == 0)
         return ERR_OK;
     err e = row_of(&t->look, name, &row);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
+    /* A damaged row is known by its lowest name alone, and found by that alone. */
     if (row.damaged)
         return page_name_cmp(row.lowest, name) == 0 ? ERR_CORRUPT : ERR_OK;
     unsigned at = place_of(&row.t, name, &there);
@@ -325,6 +354,7 @@ err ledger_remove(struct edit *t, struct page_name name)
     return e == ERR_OK ? row_write(t, &row) : e;
 }
 
+/* How many traces of a row are to be forgotten by now. */
 static unsigned count_dead(const struct edit *t, const struct page_traces *traces)
 {
     unsigned dead = 0;
@@ -333,13 +363,15 @@ static unsigned count_dead(const struct edit *t, const struct page_traces *trace
     return dead;
 }
 
-/* The row of this key: its dead traces, or all. */
+/* Removes the dead traces of the row of this key; with all, each of them. A damaged row is
+ * deleted, and *damaged set. */
 static err row_forget(struct edit *t, const struct page_key *key, bool all, bool *damaged)
 {
     struct engine_row found;
     struct ledger_row row;
     unsigned kept = 0;
     err e = engine_get(t->look.view, SPACE_LEDGER, page_key_str(key), &found);
+    /* row_take reads the key of what was found, which a damaged row does not give. */
     found.key = page_key_str(key);
     e = row_take(e, &found, &row);
     if (e != ERR_OK)
@@ -356,6 +388,7 @@ static err row_forget(struct edit *t, const struct page_key *key, bool all, bool
     return e == ERR_OK ? row_write(t, &row) : e;
 }
 
+/* Behind a damaged row the count is not to be trusted: it is taken anew. */
 static err rows_forget(struct edit *t, const struct page_key *keys, unsigned count, bool all)
 {
     bool damaged = false;
@@ -365,6 +398,7 @@ static err rows_forget(struct edit *t, const struct page_key *keys, unsigned cou
     return e == ERR_OK && damaged ? recount(t) : e;
 }
 
+/* All rows of the title, lowest first. */
 static struct engine_cursor *rows_rising(const struct edit *t)
 {
     struct page_key end = t->look.key;
@@ -372,8 +406,8 @@ static struct engine_cursor *rows_rising(const struct edit *t)
     return rows_above(&t->look, &end, page_name_last);
 }
 
-/* Several at once: each search for the lowest steps over what was deleted there and is not indexed
- * yet. */
+/* Makes room for a title with too many traces: a batch of the lowest goes. One at a time would
+ * cost more, as a search for the lowest steps over deleted rows that are not indexed yet. */
 static err drop_lowest(struct edit *t)
 {
     struct page_key keys[PAGE_LEDGER_DROP];
@@ -381,6 +415,8 @@ static err drop_lowest(struct edit *t)
     unsigned count = 0, traces = 0;
     struct engine_cursor *c = rows_rising(t);
     err e = ERR_OK;
+    /* A full title has many rows: keys are collected first, as rows are not to be deleted under
+     * a cursor. */
     while (count < PAGE_LEDGER_DROP && traces < PAGE_LEDGER_DROP &&
            (e = row_next(c, &row)) == ERR_OK) {
         keys[count++] = row.key;
@@ -398,6 +434,7 @@ err ledger_forget_due(struct edit *t, unsigned *looked, bool *more)
     struct engine_cursor *c = rows_rising(t);
     err e = ERR_OK;
     while (count < PAGE_LEDGER_DROP && (e = row_next(c, &row)) == ERR_OK) {
+        /* What was looked at counts for the committer's time, whether or not it goes (cull.c). */
         *looked += row.damaged ? 1 : row.t.count;
         if (row.damaged || count_dead(t, &row.t) > 0)
             keys[count++] = row.key;

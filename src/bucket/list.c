@@ -3,6 +3,7 @@
 
 #include "store/listplace.h"
 
+/* What the caller's functions are called through, to note where the listing came to. */
 struct listing {
     const struct page_each *each;
     bool stopped;           /* its reader has enough */
@@ -20,6 +21,7 @@ static bool listing_render(void *ctx, str title, const struct page_render *r)
     return true;
 }
 
+/* A refused damaged row stops the listing as a render does. */
 static bool listing_damaged(void *ctx, str title, const struct page_name *name)
 {
     struct listing *l = ctx;
@@ -27,11 +29,13 @@ static bool listing_damaged(void *ctx, str title, const struct page_name *name)
     return !l->stopped;
 }
 
-/* Histories and titles. */
+/* Histories and titles. They tell by `stopped` that there is more; a stash walk says it itself. */
 static err list_items(struct page_list *l, struct engine_view *v, struct list_place *at, bool *more)
 {
     struct listing walk = { .each = &l->each, .last = *at };
     const struct page_each each = { .render = listing_render,
+                                    /* Without the caller's damaged function none is called: the
+                                     * first damaged row ends the listing. */
                                     .damaged = l->each.damaged == NULL ? NULL : listing_damaged,
                                     .ctx = &walk };
     const str title = { .p = at->title, .n = at->title_bytes };
@@ -64,6 +68,7 @@ err bucket_list(struct page_list *l, struct engine_view *v)
     err e = l->from.n > 0 ? list_place_get(l->what, l->from, &at) : ERR_OK;
     if (e == ERR_OK)
         e = l->what == LIST_STASHES ? list_stashes(l, v, &at, &more) : list_items(l, v, &at, &more);
+    /* The last page has no token. */
     if (e != ERR_OK || !more)
         return e;
     l->next = list_place_put(l->what, &at, l->arena);

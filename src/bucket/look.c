@@ -8,6 +8,7 @@ _Static_assert(sizeof(struct engine_blob) == sizeof(struct page_where),
 _Static_assert(sizeof(struct ledger_walk) <= TITLE_TRACE_WALK_BYTES,
                "a walk over traces has room for that of the ledger");
 
+/* CONTAINER_OF, for a const title. */
 static const struct look *look_of(const struct title *t)
 {
     return (const struct look *)(const void *)((const char *)t - offsetof(struct look, title));
@@ -16,11 +17,14 @@ static const struct look *look_of(const struct title *t)
 void look_init_key(struct look *k, struct page_bucket *b, struct engine_view *v,
                    const struct page_key *key)
 {
+    /* The caller has begun its view. A row in it may still be of a plan that comes into force
+     * just now (look_settle). */
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
     const struct page_plan *plan = bucket_plan(b);
     *k = (struct look){ .title = { .ops = &edit_ops,
                                    .plan = plan,
                                    .now = clock_store(b->pages->clock),
+                                   /* One committer decides all requests of the store. */
                                    .serial = true },
                         .bucket = b,
                         .view = v };
@@ -40,6 +44,7 @@ void look_init(struct look *k, struct page_bucket *b, struct engine_view *v, uin
 void look_past_damage(struct look *k, struct look_damage *d)
 {
     k->damage = d;
+    /* The title counts damaged rows by this: an answer found behind one may be incomplete. */
     k->title.passed = &d->count;
 }
 
@@ -59,8 +64,8 @@ struct engine_cursor *look_names_open(const struct look *k, struct page_name low
 
 /* ---- one row ---- */
 
-/* Do `count` renders that stay precede this one in its group? The greater ones that are out do not
- * change the answer: as many that stay precede those too. */
+/* Do `count` renders that stay come before this one in its group? Greater ones that are out do
+ * not matter: as many that stay come before those as well. */
 static err group_is_full(const struct look *k, struct page_name name, bool *full)
 {
     const struct page_plan *plan = k->title.plan;
@@ -70,6 +75,7 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
     struct engine_row found;
     uint32_t count = 0;
     err e = ERR_OK;
+    /* Newest first, from the top of the group down to this name. */
     retention_group(&plan->policy, name, &low, &high);
     struct engine_cursor *c = look_names_open(k, name, high, false);
     while (count < plan->policy.count && e == ERR_OK) {
@@ -84,6 +90,8 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
             break;
         e = page_row_decode(found.value, &row);
         if (e == ERR_OK)
+            /* Rows of the plan in force stay as long as they are not due; older rows, if they
+             * were not due when the plan came. */
             count += store_time_before(row.plan >= plan->number ? k->title.now : plan->changed_at,
                                        row.due_stored);
     }
@@ -92,6 +100,8 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
+/* Sees a row of an earlier plan as the plan in force would have planned it. The row on disk
+ * stays: replanning, or the next edit, writes it. */
 static err look_settle(const struct look *k, struct page_row *row)
 {
     const struct page_plan *plan = k->title.plan;
@@ -112,6 +122,7 @@ static err look_settle(const struct look *k, struct page_row *row)
     return ERR_OK;
 }
 
+/* Fills all that the value does not hold: the name, where the blob is, the state. */
 err look_decode(const struct look *k, struct page_name name, const struct engine_row *found,
                 struct page_row *out)
 {
@@ -119,11 +130,13 @@ err look_decode(const struct look *k, struct page_name name, const struct engine
     err e = page_row_decode(found->value, out);
     if (e != ERR_OK)
         return e;
+    /* The contents fill the blob: its size is the end of the last one. */
     const struct page_content *last = &out->r.contents[out->r.contents_count - 1];
     if (blob.n != (uint64_t)last->offset + last->headers_bytes + last->stored_bytes)
         return ERR_CORRUPT;
     out->r.name = name;
     memcpy(&out->r.where, &blob, sizeof(blob));
+    /* Before it is settled: what changed is told against what was written. */
     out->was = feed_row_was(out);
     e = look_settle(k, out);
     out->r.state = retention_state(&k->title.plan->policy, &out->r, k->title.now);
@@ -147,12 +160,15 @@ void look_walk_open(struct title_walk *w)
     w->cursor = look_names_open(look_of(w->title), w->low, w->high, w->rising);
 }
 
+/* The limit and the call for one damaged row that a walk would go past. False: the walk ends
+ * there. */
 bool look_passes(const struct look *k, str key)
 {
     struct look_damage *d = k->damage;
     struct page_key_parts parts;
     if (d == NULL || d->each->damaged == NULL || d->count == PAGE_DAMAGED_MAX || key.n == 0)
         return false;
+    /* The key may be what is damaged: an impossible name is not told. */
     bool named = page_key_parse(key, &parts) && parts.name.rev >= 1 &&
                  parts.name.rev <= PAGE_REV_MAX && parts.name.tid.ticks <= TID_TICKS_MAX;
     d->stopped =
@@ -174,6 +190,7 @@ err look_walk_next(struct title_walk *w, struct page_row *out)
         err e = engine_cursor_next(w->cursor, &found);
         if (e != ERR_OK && e != ERR_CORRUPT)
             return e;
+        /* A copy: decoding a row may read others, which ends what the cursor lent. */
         page_key_of(&key, found.key);
         if (e == ERR_OK)
             e = !page_key_parse(page_key_str(&key), &parts)
@@ -191,8 +208,8 @@ void look_walk_close(struct title_walk *w)
     w->cursor = NULL;
 }
 
-/* The next name a walk over names comes by. A row that fails its sum has one too, unless that is
- * what is damaged: then it is gone past, and pages_check tells. */
+/* The next name of a walk over names. A row that fails its sum has a name, too. Where the key is
+ * damaged, the row is gone past, and pages_check tells of it. */
 static err next_name(struct engine_cursor *c, struct page_name after, struct page_name *out)
 {
     struct page_key_parts parts;
@@ -201,6 +218,7 @@ static err next_name(struct engine_cursor *c, struct page_name after, struct pag
         err e = engine_cursor_next(c, &found);
         if (e != ERR_OK && (e != ERR_CORRUPT || found.key.n == 0))
             return e;
+        /* A name that falls back is a damaged key: going on from it would walk in circles. */
         if (!page_key_parse(found.key, &parts) || page_name_cmp(parts.name, after) < 0)
             continue;
         *out = parts.name;
@@ -214,6 +232,7 @@ err look_names(const struct title *t, struct page_name low, struct page_name hig
 {
     struct page_name *names = out->names;
     err e = ERR_OK;
+    /* From low up, as step_purge.c works off names chunk by chunk. */
     struct engine_cursor *c = look_names_open(look_of(t), low, high, true);
     out->count = 0;
     while (out->count < TITLE_NAMES_MAX && e == ERR_OK) {
@@ -226,6 +245,7 @@ err look_names(const struct title *t, struct page_name low, struct page_name hig
 
 /* ---- traces ---- */
 
+/* The ledger's walk lies in the machine's one, which has room for it. */
 void look_traces_open(struct title_trace_walk *w)
 {
     ledger_open((struct ledger_walk *)(void *)w->own, look_of(w->title), w->low, w->high,
@@ -242,6 +262,8 @@ void look_traces_close(struct title_trace_walk *w)
     ledger_close((struct ledger_walk *)(void *)w->own);
 }
 
+/* The greatest name of a stored render between two, damaged values included: only the key is
+ * read. */
 static err greatest_stored(const struct look *k, struct page_name low, struct page_name high,
                            struct page_name *out)
 {
@@ -268,12 +290,14 @@ err look_greatest_known(const struct title *t, struct page_name low, struct page
     err e2 = ledger_greatest(k, low, high, &traced);
     if (e2 != ERR_OK && e2 != ERR_NOT_FOUND)
         return e2;
+    /* Names start above page_name_first: what was not found loses. */
     *out = page_name_cmp(stored, traced) > 0 ? stored : traced;
     return e == ERR_OK ? e : e2;
 }
 
 /* ---- fences and words ---- */
 
+/* Adds the fence of one key to what is known: the latest counts. */
 static err fence_get(const struct look *k, const uint64_t *rev, const struct tid *tid, bool *fenced,
                      store_time *at)
 {
@@ -297,6 +321,7 @@ err look_fence(const struct title *t, uint64_t rev, const struct tid *tid, bool 
     const struct look *k = look_of(t);
     *fenced = k->row.fenced;
     *at = k->row.fence_at;
+    /* Most titles have no fences: no seek then. */
     if (k->row.fence_count == 0)
         return ERR_OK;
     err e = fence_get(k, &rev, NULL, fenced, at);
@@ -305,7 +330,8 @@ err look_fence(const struct title *t, uint64_t rev, const struct tid *tid, bool 
     return e;
 }
 
-/* What was put before the wiki said so was refused, and what it hid is hidden. */
+/* Nothing is kept for later: a put that was asked for before the word was refused (put_heed),
+ * and what the word hid says so in its row. */
 err look_silenced(const struct title *t, uint64_t rev, store_time said_at, enum page_state *state,
                   store_time *at)
 {

@@ -1,4 +1,5 @@
-/* mint.c - names for renders that are made here: greater than all the revision had. */
+/* mint.c - names renders that are made here, for put.c: a new name is greater than all that the
+ * revision had. */
 #include "bucket/look.h"
 #include "title/decide.h"
 
@@ -11,6 +12,7 @@ err page_mint(struct page_bucket *b, struct engine_view *v, const struct page_wh
         .rev = rev->name.rev, .began = began, .gone_if_purged = true, .random = random
     };
     look_init(&k, b, v, rev->domain, rev->title);
+    /* A look has no title row of its own; the machine asks it for fences. */
     err e = engine_get(v, SPACE_TITLE, page_key_str(&k.key), &found);
     if (e == ERR_OK)
         e = page_title_decode(found.value, &k.row);

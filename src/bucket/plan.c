@@ -15,9 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLAN_REPLANNED = 1 }; /* 2 is in stores before */
+enum { PLAN_REPLANNED = 1 }; /* flag 2 is in stores before, without a meaning now */
 enum { CATALOG_VERSION = 1, PLAN_ROW_BYTES_MAX = 128 };
 
+/* Plans that were in force since the start. Owner: the bucket; freed with it, as readers may
+ * hold any. */
 struct page_plan_kept {
     struct page_plan plan;
     struct page_plan_kept *before;
@@ -25,6 +27,7 @@ struct page_plan_kept {
 
 /* ---- plans as bytes ---- */
 
+/* CATALOG_VERSION, bucket number, kind, flags, number of the plan, count, and seven times. */
 static str plan_encode(uint16_t number, const struct page_plan *plan, char *out)
 {
     const struct page_policy *p = &plan->policy;
@@ -66,7 +69,7 @@ static err plan_decode(str value, uint16_t *number, struct page_plan *plan)
     return ERR_OK;
 }
 
-/* Whether rows must be planned anew: the other fields are not part of any stored time. */
+/* Do both policies plan rows alike? Fields that are not named here are part of no stored time. */
 static bool plans_alike(const struct page_policy *a, const struct page_policy *b)
 {
     if (a->kind != b->kind)
@@ -107,6 +110,8 @@ err bucket_policy_check(const struct page_policy *p, struct err_note *note)
 
 /* ---- one that comes into force ---- */
 
+/* A plan that is to come into force. next: allocated before the update, which may decide more
+ * than once. */
 struct plan_job {
     struct page_bucket *bucket;
     const struct page_policy *policy; /* NULL: only load */
@@ -129,6 +134,7 @@ static err plan_put(struct engine_txn *t, const struct plan_job *j)
                               plan_encode(j->number, &j->next->plan, value));
 }
 
+/* What the catalog has of the bucket; next is untouched when it has nothing. */
 static err plan_load(struct engine_txn *t, struct plan_job *j)
 {
     struct engine_row row;
@@ -139,6 +145,7 @@ static err plan_load(struct engine_txn *t, struct plan_job *j)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
+/* A new bucket: it gets its number, and its first plan. There are no rows to plan anew. */
 static err plan_first(struct engine_txn *t, struct plan_job *j)
 {
     uint32_t number = 0;
@@ -150,6 +157,8 @@ static err plan_first(struct engine_txn *t, struct plan_job *j)
     return plan_put(t, j);
 }
 
+/* Writes the plan of the policy, if that is another one. A new number only where rows must be
+ * planned anew. */
 static err plan_decide(struct engine_txn *t, struct plan_job *j)
 {
     struct page_plan *plan = &j->next->plan;
@@ -164,13 +173,15 @@ static err plan_decide(struct engine_txn *t, struct plan_job *j)
         plan->number++;
         plan->changed_at = engine_txn_now(t);
         plan->replanned = false;
+        /* Replanning starts at the first row. */
         e = catalog_cursor_put(t, j->bucket, STR_NONE);
     }
     plan->policy = *j->policy;
     return e == ERR_OK ? plan_put(t, j) : e;
 }
 
-/* It is on disk. */
+/* The plan is on disk: readers and decisions take it from here on. Limits come before the plan
+ * itself, as a reader of the plan checks rows by them. */
 static void plan_enter(struct plan_job *j)
 {
     struct page_bucket *b = j->bucket;
@@ -191,6 +202,7 @@ static err open_decide(struct engine_txn *t, void *ctx)
     return plan_decide(t, ctx);
 }
 
+/* One update of a start; the caller waits for it. */
 static err open_step(struct page_bucket *b, const struct page_policy *policy, bool *found)
 {
     struct plan_job job;
@@ -203,6 +215,8 @@ static err open_step(struct page_bucket *b, const struct page_policy *policy, bo
     return e;
 }
 
+/* First loads, then waits for a replanning that did not end in the last run, and only then
+ * changes: rows of two plans are known, not of three (invariant 4). */
 err bucket_plan_open(struct page_bucket *b)
 {
     const struct page_policy *policy = &b->opts.policy;
@@ -216,6 +230,7 @@ err bucket_plan_open(struct page_bucket *b)
     return e == ERR_OK ? open_step(b, policy, &found) : e;
 }
 
+/* A dormant bucket: the plan of its catalog row, without an update. */
 err bucket_plan_set(struct page_bucket *b, str value)
 {
     struct plan_job job;
@@ -238,18 +253,21 @@ void bucket_plans_free(struct page_bucket *b)
 
 /* ---- while the store runs ---- */
 
+/* One call of pages_policies: the plans of all buckets, in one update. */
 struct policies_job {
     struct plan_job *all;
-    unsigned count;
+    unsigned count; /* `next` of the buckets is set */
     bool decided;
 };
 
-/* Must rows be planned anew? */
+/* Has the plan a new number, as rows must be planned anew? */
 static bool plan_is_other(const struct plan_job *j)
 {
     return j->next->plan.number != bucket_plan(j->bucket)->number;
 }
 
+/* All buckets or none. Sets `next` last, once every plan is written: decisions behind this one
+ * must find them. */
 static err policies_decide(struct engine_txn *t, void *ctx)
 {
     struct policies_job *own = ctx;
@@ -259,6 +277,7 @@ static err policies_decide(struct engine_txn *t, void *ctx)
     for (unsigned i = 0; i < own->count && e == ERR_OK; i++) {
         struct page_bucket *b = own->all[i].bucket;
         b->next = &own->all[i].next->plan;
+        /* Rows of the plan may come to disk before plan_enter: readers accept them from now on. */
         atomic_store(&b->plan_max, b->next->number);
         if (plan_is_other(&own->all[i]))
             atomic_store(&b->replanned, false);
@@ -267,6 +286,7 @@ static err policies_decide(struct engine_txn *t, void *ctx)
     return e;
 }
 
+/* On the committer. decided: false when the update was refused, or its decision failed. */
 static void policies_done(void *ctx, err why)
 {
     struct policies_job *own = ctx;
@@ -304,6 +324,8 @@ err pages_policies(struct pages *p, const struct pages_policy *all, unsigned cou
     INVARIANT(job.all != NULL);
     for (unsigned i = 0; i < count; i++)
         job_init(&job.all[i], pages_find(p, all[i].bucket), &all[i].policy);
+    /* Invariant 4: a replanning that is under way is finished first. upkeep may do part of it
+     * meanwhile. */
     for (unsigned i = 0; i < count && e == ERR_OK; i++) {
         struct page_bucket *b = job.all[i].bucket;
         bool more;
@@ -318,12 +340,15 @@ err pages_policies(struct pages *p, const struct pages_policy *all, unsigned cou
         e = engine_submit_wait(p->engine, &update);
     if (e != ERR_OK)
         err_note_set(note, "the store cannot record other policies of pages: %s", err_name(e));
+    /* plan_enter took those that are in force; the rest is the job's. */
     for (unsigned i = 0; i < count; i++)
         free(job.all[i].next);
     free(job.all);
     return e;
 }
 
+/* The bucket's plan, or the next one, if the update that brings it was decided before this one
+ * and is still written in its view. */
 err bucket_plan_decides(struct page_bucket *b, struct engine_txn *t, const struct page_plan **out)
 {
     struct engine_row row;
@@ -341,6 +366,8 @@ err bucket_plan_decides(struct page_bucket *b, struct engine_txn *t, const struc
     return e;
 }
 
+/* In the last batch of a replanning: the row says that no earlier plan has rows. The cursor
+ * goes. */
 err bucket_replanned(struct engine_txn *t, struct page_bucket *b)
 {
     const struct page_plan *plan;

@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-/* What a put has of its own, in its arena. */
+/* A put until it is over. In the arena of the request, so nothing is freed. */
 struct put_own {
-    struct engine_update update;
+    struct engine_update update; /* replaced by a decision that runs again */
     struct engine_blob bundle;
     struct page_render row;
     unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
@@ -26,7 +26,8 @@ static struct put_own *own_of(const struct page_put *p)
     return p->call.own;
 }
 
-/* The wiki's last word on the title, if there is one. ERR_GONE: it denies what is put. */
+/* The wiki's last word on the title, if there is one. ERR_GONE: by that word what is put was
+ * deleted or replaced since it was asked for. */
 static err put_heed(struct edit *t, struct page_put *p, struct title_word *last, bool *heard)
 {
     *heard = false;
@@ -34,6 +35,7 @@ static err put_heed(struct edit *t, struct page_put *p, struct title_word *last,
         return ERR_OK;
     err e = word_get(t->look.view, p->domain, p->title, last);
     *heard = e == ERR_OK;
+    /* A word that cannot be decoded counts as none. ERR_IO ends the put. */
     if (e == ERR_IO || !*heard || p->word == NULL || !title_word_denies(last, p->word))
         return e == ERR_IO ? e : ERR_OK;
     struct title_answer *a = &own_of(p)->answer;
@@ -46,7 +48,8 @@ static err put_heed(struct edit *t, struct page_put *p, struct title_word *last,
     return ERR_GONE;
 }
 
-/* A word that came from another server has no instant of our clock: that of its arrival counts. */
+/* Under what the render was made. A word that another server brought has no instant of our
+ * clock: its arrival counts. */
 static struct title_under put_under(const struct edit *t, const struct page_put *p)
 {
     struct title_under u = { .said = 0 };
@@ -57,9 +60,11 @@ static struct title_under put_under(const struct edit *t, const struct page_put 
     return u;
 }
 
+/* Decides on the put, and steps its facts. last: what it learns of a newer revision, too. */
 static err put_step(struct edit *t, struct page_put *p, const struct title_word *last)
 {
     struct put_own *own = own_of(p);
+    /* The wiki's newest revision counts as known elsewhere: a put below it is not the latest. */
     uint64_t newest = last != NULL && last->rev > p->rev ? last->rev : 0;
     const struct title_put request = {
         .rev = p->rev,
@@ -85,7 +90,8 @@ static err put_step(struct edit *t, struct page_put *p, const struct title_word 
     return e == ERR_OK ? edit_step(t, &own->answer, &part) : e;
 }
 
-/* What is stored in other buckets, and of greater revisions, was there without a word. */
+/* The first word of a title may leave renders dated that were stored without one: in other
+ * buckets, or of greater revisions. */
 static err put_first_word(struct engine_txn *txn, const struct page_put *p)
 {
     const struct feed_title of = { .domain = p->domain, .title = p->title };
@@ -93,6 +99,7 @@ static err put_first_word(struct engine_txn *txn, const struct page_put *p)
     return e == ERR_OK ? word_put(txn, p->domain, p->title, p->word) : e;
 }
 
+/* The engine may run it again: out members are written anew each time. */
 static err put_decide(struct engine_txn *txn, void *ctx)
 {
     struct page_put *p = ctx;
@@ -113,6 +120,7 @@ static err put_decide(struct engine_txn *txn, void *ctx)
         e = put_step(&t, p, heard ? &last : NULL);
     if (e == ERR_OK)
         e = edit_end(&t);
+    /* Set before the update is known to be written; the caller reads it on ERR_OK alone. */
     p->first = p->heeds && p->word != NULL && !heard;
     if (e == ERR_OK && p->first)
         e = put_first_word(txn, p);
@@ -133,6 +141,7 @@ static err put_decide(struct engine_txn *txn, void *ctx)
     return ERR_OK;
 }
 
+/* On the committer. An identical render that was known counts as a duplicate. */
 static void put_done(void *ctx, err why)
 {
     struct page_put *p = ctx;
@@ -153,9 +162,11 @@ static void put_done(void *ctx, err why)
 
 /* ---- starting ---- */
 
-/* A tid of the instant that the caller prefers; a purge since leaves the other one. */
+/* Makes the tid: of the instant that the caller prefers, or, where a purge came after that, of
+ * the one at which the making began. */
 static err put_mint(struct page_put *p)
 {
+    /* In a view of its own: the decision finds out if the name was taken meanwhile. */
     const struct page_which which = {
         .domain = p->domain, .title = p->title, .select = SELECT_REV, .name = { .rev = p->rev }
     };
@@ -170,7 +181,7 @@ static err put_mint(struct page_put *p)
     return e;
 }
 
-/* All that is done before the update. */
+/* All that is done before the update, on the caller's thread: checks, digests, compression. */
 static err put_prepare(struct page_put *p)
 {
     struct page_bucket *b = p->bucket;
@@ -183,11 +194,13 @@ static err put_prepare(struct page_put *p)
     if (p->began.ns != STORE_TIME_ZERO.ns)
         e = put_mint(p);
     else if (!p->has_tid)
+        /* Without a tid and without began, the decision makes one of the instant of arrival. */
         p->tid = (struct tid){ 0 };
     if (e == ERR_OK && p->fill != NULL)
         e = p->fill(p);
     if (e == ERR_OK)
         e = bundle_check(&b->opts, clock_store(b->pages->clock), p);
+    /* What is wrong with the request is told at once; nothing was submitted. */
     if (e != ERR_OK)
         return e;
     bundle_digests(p->contents, p->contents_count, own->digest, own->plain_digest);
@@ -196,6 +209,7 @@ static err put_prepare(struct page_put *p)
     str bundle = STR_NONE;
     e = bundle_build(&way, p->contents, p->contents_count, p->arena, &own->row, &bundle);
     frame_pool_give(&b->pages->frames, &way.frames);
+    /* The hash is made here, so that the committer need not read the bundle. */
     own->bundle = engine_blob_of(bundle);
     if (e != ERR_OK)
         err_note_set(&p->note, "the bundle is too large");

@@ -7,6 +7,8 @@
 #include <string.h>
 
 enum { ROW_VERSION = 1 };
+/* Bits of a row's flags byte: which of the optional times follow. NEVER, ZERO and CURRENT are
+ * not stored. */
 enum {
     HAS_SUPERSEDED = 1,
     HAS_OUT = 2,
@@ -57,6 +59,7 @@ static int row_flags(const struct page_render *r)
            (r->made.said == 0 ? 0 : HAS_MADE);
 }
 
+/* times_get reads in this order. */
 static char *times_put(char *at, const struct page_render *r, int flags)
 {
     at = time_put(at, r->stored_at);
@@ -87,6 +90,7 @@ static char *times_put(char *at, const struct page_render *r, int flags)
     return at;
 }
 
+/* What is not stored keeps the value that page_row_decode set before. */
 static void times_get(struct cursor *c, struct page_render *r, int flags)
 {
     r->stored_at = time_get(c);
@@ -107,6 +111,7 @@ static void times_get(struct cursor *c, struct page_render *r, int flags)
         r->due_at = time_get(c);
     if (flags & HAS_HIDDEN) {
         r->hidden = cursor_u8(c);
+        /* Any byte may be there: only two states hide. */
         c->failed |= r->hidden != PAGE_SUPPRESSED && r->hidden != PAGE_DELETED;
         r->hidden_at = time_get(c);
     }
@@ -133,6 +138,7 @@ str page_row_encode(const struct page_row *row, char *out)
     memcpy(at + PAGE_DIGEST_BYTES, row->plain_digest, PAGE_DIGEST_BYTES);
     at += 2 * PAGE_DIGEST_BYTES;
     *at++ = (char)r->contents_count;
+    /* Offsets are not stored: each content begins where the one before ends. */
     for (unsigned i = 0; i < r->contents_count; i++) {
         const struct page_content *c = &r->contents[i];
         size_t n = strnlen(c->name, PAGE_CONTENT_NAME_BYTES_MAX + 1);
@@ -151,6 +157,7 @@ str page_row_encode(const struct page_row *row, char *out)
     return (str){ .p = out, .n = (size_t)(at - out) };
 }
 
+/* A number that does not fit makes the cursor fail, as one that is cut off does. */
 static uint32_t varint_get_u32(struct cursor *c)
 {
     uint64_t v = varint_get(c);
@@ -159,6 +166,8 @@ static uint32_t varint_get_u32(struct cursor *c)
     return (uint32_t)v;
 }
 
+/* Reads one content, and checks what later code relies on: a name, a codec, and sizes within
+ * their limits. *offset: where its bytes begin; moved on to their end. */
 static bool content_get(struct cursor *c, struct page_content *out, uint64_t *offset)
 {
     size_t n = cursor_u8(c);
@@ -175,6 +184,7 @@ static bool content_get(struct cursor *c, struct page_content *out, uint64_t *of
         return false;
     if (out->headers_bytes > PAGE_HEADERS_BYTES_MAX || out->raw_bytes > ENGINE_BLOB_BYTES_MAX)
         return false;
+    /* What is stored as it is has the size of its plain bytes. */
     if (out->codec == PAGE_IDENTITY && out->raw_bytes != out->stored_bytes)
         return false;
     out->offset = (uint32_t)*offset;
@@ -182,7 +192,7 @@ static bool content_get(struct cursor *c, struct page_content *out, uint64_t *of
     return *offset <= ENGINE_BLOB_BYTES_MAX;
 }
 
-/* The same times twice must not have two encodings. */
+/* False: a time is stored though its flag could have said it. One value must have one encoding. */
 static bool times_are_shortest(const struct page_render *r, int flags)
 {
     return row_flags(r) == flags;
@@ -195,6 +205,7 @@ err page_row_decode(str value, struct page_row *out)
     int flags = cursor_u8(&c);
     if (c.failed || version != ROW_VERSION || (flags & ~HAS_ALL) != 0)
         return ERR_CORRUPT;
+    /* Values of times whose flags are not set; all others start as zero. */
     *out = (struct page_row){ .r = { .superseded_at = STORE_TIME_NEVER,
                                      .out_at = STORE_TIME_NEVER,
                                      .due_at = STORE_TIME_NEVER } };
@@ -202,6 +213,7 @@ err page_row_decode(str value, struct page_row *out)
     uint8_t policy = cursor_u8(&c);
     out->policy = (enum page_policy_kind)policy;
     times_get(&c, &out->r, flags);
+    /* Rows do not keep when the origin was asked: the instant of storing stands for it. */
     out->said_at = out->r.stored_at;
     str digests = cursor_bytes(&c, 2 * (size_t)PAGE_DIGEST_BYTES);
     out->r.contents_count = cursor_u8(&c);
@@ -235,6 +247,7 @@ err page_title_decode(str value, struct page_title_row *out)
 {
     struct cursor c = { .rest = value };
     uint8_t version = cursor_u8(&c), flags = cursor_u8(&c);
+    /* fenced is the only flag. */
     struct page_title_row t = { .fenced = flags == 1 };
     t.ledger_count = varint_get(&c);
     t.fence_count = varint_get(&c);

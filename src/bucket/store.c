@@ -17,7 +17,7 @@ static struct pages *pages_of(struct page_store *s)
 
 /* ---- reading ---- */
 
-/* Where a read goes on whose bytes are not in memory. */
+/* A read that goes on elsewhere, as some bytes are not in memory. In the arena of its request. */
 struct read_cold {
     struct page_read *read;
     struct engine_pin pin;
@@ -25,6 +25,7 @@ struct read_cold {
     struct task task;
 };
 
+/* One content into its place in bodies. now: ERR_AGAIN when its bytes are not in memory. */
 static err content_read(struct page_read *r, unsigned i, bool now)
 {
     const struct page_content *c = r->contents[i];
@@ -45,7 +46,8 @@ static err content_read(struct page_read *r, unsigned i, bool now)
     return ERR_OK;
 }
 
-/* Those of *left; what was read is taken out of it. */
+/* Reads the contents of *left, and takes each that was read out of *left. After ERR_AGAIN the
+ * pool goes on with the rest. */
 static err contents_read(struct page_read *r, unsigned *left, bool now)
 {
     err e = ERR_OK;
@@ -58,7 +60,8 @@ static err contents_read(struct page_read *r, unsigned *left, bool now)
     return e;
 }
 
-/* Which contents to read, as bits. */
+/* Finds the wanted contents; says which to read, as bits: those that choose names, or all that
+ * are there. */
 static unsigned contents_choose(struct page_read *r)
 {
     unsigned there = 0;
@@ -77,8 +80,10 @@ static void read_word(struct page_read *r, struct engine_view *v)
     r->heard = r->heeds && word_get(v, r->which.domain, r->which.title, &r->word) == ERR_OK;
 }
 
+/* All of a read that needs the view. *left: contents that are still to be read. */
 static err read_now(struct page_read *r, struct engine_view *v, unsigned *left)
 {
+    /* The word is wanted also when no render is found: it may say that the page is missing. */
     read_word(r, v);
     err e = page_find(r->bucket, v, &r->which, &r->render, &r->trace);
     r->found = e == ERR_OK;
@@ -90,7 +95,7 @@ static err read_now(struct page_read *r, struct engine_view *v, unsigned *left)
     return contents_read(r, left, true);
 }
 
-/* May block. */
+/* Reads what is left, and lets the pin go. May block. A canceled read is not begun. */
 static err read_cold(struct read_cold *c)
 {
     err e = ERR_TIMEOUT;
@@ -117,13 +122,16 @@ static enum store_start pages_read(struct page_store *s, struct page_read *r)
         c = arena_alloc(r->arena, sizeof *c);
         e = ERR_LIMIT;
     }
+    /* The pin is taken inside the view: from here on it keeps the bytes in their place. */
     if (c != NULL)
         *c = (struct read_cold){
             .read = r, .pin = engine_pin(v), .left = left, .task = { .run = read_cold_run }
         };
     engine_view_end(&v);
     if (c == NULL)
+        /* Done, failed, or without memory for the way over the pool. */
         return store_call_done(&r->call, e);
+    /* Without a pool (tools, tests) the caller blocks. */
     if (p->pool == NULL)
         return store_call_done(&r->call, read_cold(c));
     home_post(p->pool, &c->task);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Revisions that one page_revs looks at: with `since`, few of them may count. */
 enum { REVS_LOOKED_MAX = 1000 }; /* of one page_revs */
 
 static bool title_fits(str title)
@@ -21,6 +22,7 @@ static bool title_fits(str title)
 
 /* ---- titles ---- */
 
+/* The next title of one bucket, or of the words. Lives for one walk. */
 struct lane {
     uint16_t bucket; /* 0: of words */
     struct engine_cursor *cursor;
@@ -31,11 +33,13 @@ struct lane {
     char title[PAGE_TITLE_BYTES_MAX];
 };
 
+/* Borrowed until the lane moves. */
 static str lane_title(const struct lane *l)
 {
     return (str){ .p = l->title, .n = l->title_bytes };
 }
 
+/* Sets a lane before its first title behind w->after; lane_next goes there. */
 static void lane_open(struct lane *l, struct engine_view *v, uint16_t bucket,
                       const struct page_walk *w)
 {
@@ -45,6 +49,7 @@ static void lane_open(struct lane *l, struct engine_view *v, uint16_t bucket,
     prefix.n -= 2; /* without the title and its end */
     from = prefix;
     if (w->after.n > 0) {
+        /* Behind each key of the title that the last walk ended with. */
         page_key_title(&from, bucket, w->domain, w->after);
         page_key_title_end(&from);
     }
@@ -56,7 +61,7 @@ static void lane_open(struct lane *l, struct engine_view *v, uint16_t bucket,
     l->cursor = engine_cursor_open(v, &range);
 }
 
-/* To the next title. */
+/* To the next row that names a title; damaged rows are gone past. over: there is none. */
 static err lane_next(struct lane *l)
 {
     struct engine_row found;
@@ -78,15 +83,19 @@ static err lane_next(struct lane *l)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
+/* Past all rows of the title that the lane stands on. */
 static err lane_pass(struct lane *l, uint32_t domain)
 {
     struct page_key key;
     page_key_title(&key, l->bucket, domain, lane_title(l));
     page_key_title_end(&key);
+    /* The seek goes behind all renders of the title: each title costs one step, however many it
+     * has. */
     engine_cursor_seek(l->cursor, page_key_str(&key));
     return lane_next(l);
 }
 
+/* All lanes of one walk; on the stack of page_walk_start, `of` on the heap. */
 struct lanes {
     struct lane *of;
     unsigned count;
@@ -98,6 +107,7 @@ static err lanes_open(struct lanes *all, struct pages *p, struct engine_view *v,
     err e = ERR_OK;
     all->of = calloc(p->count + 1, sizeof *all->of);
     INVARIANT(all->of != NULL);
+    /* The lane of words comes first: its bucket is 0, which no bucket has. */
     lane_open(&all->of[all->count++], v, 0, w);
     for (unsigned i = 0; i < p->count; i++)
         if (bucket_hears(&p->buckets[i]))
@@ -114,6 +124,7 @@ static void lanes_close(struct lanes *all)
     free(all->of);
 }
 
+/* The title to be told next; NULL: all lanes are over. */
 static const struct lane *lanes_least(const struct lanes *all)
 {
     const struct lane *least = NULL;
@@ -125,13 +136,15 @@ static const struct lane *lanes_least(const struct lanes *all)
     return least;
 }
 
-/* Tells the least title, and goes past it in all lanes. */
+/* Tells the least title, and moves each lane that stands on it to the next. The lane of words
+ * says what was heard of it, the others that it is stored. */
 static err lanes_step(struct lanes *all, const struct page_walk *w, const struct lane *least,
                       bool *enough)
 {
     char title[PAGE_TITLE_BYTES_MAX];
     struct page_swept swept = { .title = { .p = title, .n = least->title_bytes } };
     err e = ERR_OK;
+    /* A copy: least is one of the lanes that move. */
     memcpy(title, least->title, least->title_bytes);
     for (unsigned i = 0; e == ERR_OK && i < all->count; i++) {
         struct lane *l = &all->of[i];
@@ -148,6 +161,7 @@ static err lanes_step(struct lanes *all, const struct page_walk *w, const struct
     return e;
 }
 
+/* All of it runs on the caller's thread, in one view. */
 enum store_start page_walk_start(struct pages *p, struct page_walk *w)
 {
     MAGIC_CHECK(p, PAGES_MAGIC);
@@ -162,6 +176,7 @@ enum store_start page_walk_start(struct pages *p, struct page_walk *w)
         e = lanes_step(&all, w, least, &enough);
         enough = enough || --left == 0;
     }
+    /* A title is left that was not told: the caller may go on behind the last one. */
     w->more = least != NULL && enough;
     lanes_close(&all);
     engine_view_end(&v);
@@ -170,7 +185,8 @@ enum store_start page_walk_start(struct pages *p, struct page_walk *w)
 
 /* ---- revisions ---- */
 
-/* The greatest revision below that, and when its newest render came. */
+/* The greatest revision below `below` in any bucket that hears the wiki, and when its newest
+ * render came. *rev 0: there is none. */
 static err revs_next(struct pages *p, struct engine_view *v, const struct page_revs *r,
                      uint64_t below, uint64_t *rev, store_time *came)
 {
@@ -184,12 +200,14 @@ static err revs_next(struct pages *p, struct engine_view *v, const struct page_r
         if (!bucket_hears(&p->buckets[i]))
             continue;
         look_init(&k, &p->buckets[i], v, r->domain, r->title);
+        /* The first render alive is the greatest; a revision's newest render comes first. */
         title_walk_open(&walk, &k.title, page_name_first, page_name_high(below - 1), false);
         e = title_walk_alive(&walk, &row);
         title_walk_close(&walk);
         if (e == ERR_OK && row.r.name.rev > *rev) {
             *rev = row.r.name.rev;
             *came = row.r.stored_at;
+            /* The same revision in another bucket: the later arrival counts. */
         } else if (e == ERR_OK && row.r.name.rev == *rev) {
             *came = store_time_max(*came, row.r.stored_at);
         }
@@ -206,6 +224,7 @@ enum store_start page_revs_start(struct pages *p, struct page_revs *r)
     store_time came;
     err e = ERR_OK;
     r->count = 0;
+    /* At revision 1 nothing is below; a full answer and a long search end the call, too. */
     for (unsigned looked = 0; e == ERR_OK && below > 1 && r->count < PAGE_REVS_MAX; looked++) {
         if (looked == REVS_LOOKED_MAX)
             break;
@@ -222,12 +241,14 @@ enum store_start page_revs_start(struct pages *p, struct page_revs *r)
 
 /* ---- forgetting ---- */
 
+/* A page_forget until it is over. Owner: the call; forget_done frees it. */
 struct forget_own {
     struct engine_update update;
     struct pages *pages;
 };
 
-/* Is a render of it there, due or not? */
+/* Is a render of the title there, due or not? A damaged row counts as one: its word must not be
+ * forgotten for it. */
 static err is_stored(struct pages *p, struct engine_view *v, uint32_t domain, str title,
                      bool *stored)
 {
@@ -253,6 +274,8 @@ static err is_stored(struct pages *p, struct engine_view *v, uint32_t domain, st
     return e;
 }
 
+/* A word goes when nothing of its title is stored, and no render may be under way that it
+ * denies. */
 static err forget_decide(struct engine_txn *txn, void *ctx)
 {
     struct page_forget *f = ctx;
@@ -275,6 +298,7 @@ static err forget_decide(struct engine_txn *txn, void *ctx)
     return e;
 }
 
+/* On the committer. */
 static void forget_done(void *ctx, err why)
 {
     struct page_forget *f = ctx;
@@ -302,6 +326,7 @@ enum store_start page_forget_start(struct pages *p, struct page_forget *f)
 
 /* ---- notes ---- */
 
+/* A page_note_put until it is over. Owner: the call; note_done frees it. */
 struct note_own {
     struct engine_update update;
 };

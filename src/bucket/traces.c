@@ -6,7 +6,9 @@
 
 #include <string.h>
 
+/* TRACE_VERSION_ALONE: a row of stores before, which is read and never written. */
 enum { TRACE_VERSION_ALONE = 1, TRACES_VERSION = 2 };
+/* Flags of a trace: which of its times follow from its neighbours and are not stored. */
 enum {
     TRACE_SUPERSEDED = 1,
     TRACE_BY_NEXT = 2,     /* by the next one of the row */
@@ -15,6 +17,7 @@ enum {
     TRACE_KNOWN_SAME = 16, /* known as long as the one before */
     TRACE_KNOWN_EVER = 32,
 };
+/* State and policy share a byte. */
 enum { TRACE_STATE_SHIFT = 3, TRACE_POLICY_MASK = 7 };
 _Static_assert((int)POLICY_KINDS <= TRACE_POLICY_MASK + 1, "a policy fits its bits");
 _Static_assert((int)PAGE_TRACES_BYTES_MAX <= (int)ENGINE_VALUE_BYTES_MAX,
@@ -25,7 +28,7 @@ static bool is_never(store_time t)
     return t.ns == INT64_MAX;
 }
 
-/* Differences wrap, so that every two values have one. */
+/* Differences wrap: any two times have one, also those of a damaged row. */
 static uint64_t since(store_time t, store_time from)
 {
     return (uint64_t)t.ns - (uint64_t)from.ns;
@@ -36,13 +39,13 @@ static store_time later(store_time from, uint64_t by)
     return (store_time){ .ns = (int64_t)((uint64_t)from.ns + by) };
 }
 
-/* tid_time for all ticks a key can hold. */
+/* The time in a name. tid_time takes valid ticks alone; a damaged key may hold any. */
 static store_time name_time(struct page_name name)
 {
     return (store_time){ .ns = (int64_t)((name.tid.ticks - tid_ticks(STORE_TIME_ZERO)) * 100) };
 }
 
-/* Small differences of either sign become small numbers. */
+/* Zigzag: small differences of either sign become small numbers, and so short varints. */
 static char *signed_put(char *at, uint64_t v)
 {
     return varint_put(at, v << 1 ^ (v >> 63 ? UINT64_MAX : 0));
@@ -54,7 +57,8 @@ static uint64_t signed_get(struct cursor *c)
     return v >> 1 ^ (v & 1 ? UINT64_MAX : 0);
 }
 
-/* From when policy counted, as a rule. */
+/* The instant from which policy counts, as a rule: a fixed policy then makes gone_after the same
+ * for many traces. */
 static store_time out_at(const struct page_trace_row *t)
 {
     return is_never(t->trace.superseded_at) ? t->stored_at : t->trace.superseded_at;
@@ -70,6 +74,7 @@ static uint64_t known_for(const struct page_trace_row *t)
     return since(t->forget_at, t->trace.at);
 }
 
+/* Does what superseded this trace's render follow from the next trace of the row? */
 static int flags_to_next(const struct page_trace_row *t, const struct page_trace_row *next)
 {
     bool by = page_name_cmp(t->trace.superseded_by, next->trace.name) == 0;
@@ -77,7 +82,8 @@ static int flags_to_next(const struct page_trace_row *t, const struct page_trace
     return (by ? TRACE_BY_NEXT : 0) | (at ? TRACE_AT_NEXT : 0);
 }
 
-/* What is not stored is not to be chosen: the same traces have one encoding. */
+/* The flags follow from the traces: a writer has no choice, so the same traces have one
+ * encoding. */
 static int flags_of(const struct page_traces *row, unsigned i)
 {
     const struct page_trace_row *t = &row->trace[i], *before = i > 0 ? t - 1 : NULL;
@@ -88,11 +94,13 @@ static int flags_of(const struct page_traces *row, unsigned i)
         flags |= TRACE_GONE_SAME;
     if (is_never(t->forget_at))
         flags |= TRACE_KNOWN_EVER;
+    /* Two traces that are known for ever say so each for itself. */
     else if (before != NULL && !is_never(before->forget_at) && known_for(t) == known_for(before))
         flags |= TRACE_KNOWN_SAME;
     return flags;
 }
 
+/* trace_get reads in this order. The first name of a row is in its key. */
 static char *trace_put(char *at, const struct page_traces *row, unsigned i)
 {
     const struct page_trace_row *t = &row->trace[i];
@@ -134,12 +142,14 @@ str page_traces_encode(const struct page_traces *t, char *out)
     return (str){ .p = out, .n = (size_t)(at - out) };
 }
 
-/* Of one trace: what stands in the row, before the neighbours are known. */
+/* What stands in the row of one trace, before its neighbours complete it. */
 struct read_trace {
     int flags;
     uint64_t gone_after, known_for;
 };
 
+/* Reads what stands in the row. Fields that follow from neighbours are filled in by
+ * trace_complete. */
 static void trace_get(struct cursor *c, struct page_traces *row, unsigned i,
                       struct read_trace *read)
 {
@@ -166,6 +176,8 @@ static void trace_get(struct cursor *c, struct page_traces *row, unsigned i,
     *read = (struct read_trace){ .flags = flags };
     if ((flags & TRACE_GONE_SAME) == 0)
         read->gone_after = signed_get(c);
+    /* As long as the trace before; without one, a flag that no writer sets: trace_is_right
+     * refuses it. */
     else if (i > 0)
         read->gone_after = read[-1].gone_after;
     if ((flags & (TRACE_KNOWN_SAME | TRACE_KNOWN_EVER)) == 0)
@@ -174,7 +186,8 @@ static void trace_get(struct cursor *c, struct page_traces *row, unsigned i,
         read->known_for = read[-1].known_for;
 }
 
-/* Fills in what the neighbours say. */
+/* Fills in what follows from the neighbours. superseded_at comes first, as the other times count
+ * from it. */
 static void trace_complete(struct page_traces *row, unsigned i, const struct read_trace *read)
 {
     struct page_trace_row *t = &row->trace[i];
@@ -189,12 +202,14 @@ static void trace_complete(struct page_traces *row, unsigned i, const struct rea
                                                          : later(t->trace.at, read->known_for);
 }
 
+/* A trace has one of the states of a render that is gone, and a known policy. */
 static bool kinds_are_right(const struct page_trace *t)
 {
     bool gone = t->state == PAGE_CULLED || t->state == PAGE_PURGED || t->state == PAGE_SUPPRESSED;
     return gone && t->policy < POLICY_KINDS;
 }
 
+/* Names rise within a row, and the flags are those that a writer sets. */
 static bool trace_is_right(const struct page_traces *row, unsigned i, int flags)
 {
     const struct page_trace_row *t = &row->trace[i];
@@ -203,7 +218,7 @@ static bool trace_is_right(const struct page_traces *row, unsigned i, int flags)
     return kinds_are_right(&t->trace) && flags_of(row, i) == flags;
 }
 
-/* Behind the version. */
+/* A row of a store before, behind its version: one trace, with all of its times. */
 static err alone_decode(struct cursor *c, struct page_name name, struct page_traces *out)
 {
     uint8_t state = cursor_u8(c), policy = cursor_u8(c);
@@ -241,6 +256,7 @@ err page_traces_decode(str value, struct page_name lowest, struct page_traces *o
         trace_get(&c, out, i, &read[i]);
     if (!cursor_done(&c))
         return ERR_CORRUPT;
+    /* From the first to the last: each time counts from one that is complete by then. */
     for (unsigned i = 0; i < out->count; i++)
         trace_complete(out, i, &read[i]);
     for (unsigned i = 0; i < out->count; i++)

@@ -1,4 +1,5 @@
-/* word.c - rows of the wiki's last words. */
+/* word.c - rows of the wiki's last words, for hear.c, put.c, store.c and sweep.c: one row of a
+ * title, whatever buckets it is in. */
 #include "bucket/word.h"
 
 #include "bucket/key.h"
@@ -10,6 +11,7 @@ err word_get(struct engine_view *v, uint32_t domain, str title, struct title_wor
     struct page_key key;
     if (title.n < 1 || title.n > PAGE_TITLE_BYTES_MAX)
         return ERR_NOT_FOUND;
+    /* Bucket 0 is no bucket: the word is of the title in all of them. */
     page_key_title(&key, 0, domain, title);
     err e = engine_get(v, SPACE_WORD, page_key_str(&key), &found);
     return e == ERR_OK ? title_word_decode(found.value, out) : e;
