@@ -1,4 +1,5 @@
-/* behind.c - how far the wiki's databases have come. */
+/* behind.c - keeps how far the wiki's databases have come, for check_known.c. Invariant: newest
+ * only grows, unless it is older than BEHIND_S. */
 #include "page/behind.h"
 
 #include "base/check.h"
@@ -28,6 +29,7 @@ static void behind_unlock(struct page_behind *b)
     INVARIANT(failed == 0);
 }
 
+/* asked_at counts as the instant from which each copy should show it, with BEHIND_S to spare. */
 static void newest_set(struct page_behind *b, const struct wiki_newest *n, store_time asked_at,
                        store_time now)
 {
@@ -36,16 +38,19 @@ static void newest_set(struct page_behind *b, const struct wiki_newest *n, store
     b->seen_at = now;
 }
 
-/* An older change is shown, too, by who was asked before the greatest was seen: that is no copy
- * that is behind. */
+/* An answer that was asked for before the greatest change was seen may show an older one, too.
+ * Only a later question finds a copy that is behind. */
 bool page_behind_judge(struct page_behind *b, const struct wiki_newest *n, store_time asked_at,
                        store_time now, bool *news)
 {
     bool behind = false;
     *news = false;
+    /* An empty list of changes says nothing. */
     if (n->id == 0)
         return false;
     behind_lock(b);
+    /* Until then an older answer is a copy's; after that the greatest may have been taken out of
+     * the list, and the answer is believed. */
     store_time until = store_time_add(b->asked_at, BEHIND_S * NS_PER_S);
     if (wiki_newest_is_older(&b->newest, n)) {
         *news = true;

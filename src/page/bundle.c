@@ -1,4 +1,5 @@
-/* bundle.c - takes the JSON of a bundle apart. What is not written as text is kept as it stands. */
+/* bundle.c - takes the JSON of a bundle apart, for puts of whole bundles. A value that is no
+ * string is kept as it was written. */
 #include "page/bundle.h"
 
 #include "base/utf8.h"
@@ -7,12 +8,16 @@
 #include "page/content.h"
 #include "page/headers.h"
 
+/* body, headers and encoding; header fields of one content. */
 enum { BUNDLE_MEMBERS_MAX = 3, BUNDLE_HEADERS_MAX = 64 };
 
+/* in NULL: the content has no headers. fallback_type: its content-type when the headers name
+ * none. */
 static err parse_headers(struct arena *a, const struct json_member *in, const char *fallback_type,
                          str *lines, struct err_note *note)
 {
     struct json_member members[BUNDLE_HEADERS_MAX];
+    /* One more, for the content-type. */
     struct http_pair pairs[BUNDLE_HEADERS_MAX + 1];
     unsigned count = 0;
     err why =
@@ -27,6 +32,7 @@ static err parse_headers(struct arena *a, const struct json_member *in, const ch
         if (json_slice_string(a, members[i].value, &pairs[i].value) != ERR_OK)
             return err_bad(note, "the value of every header must be a string");
         typed = typed || str_eq_nocase(members[i].name, STR("content-type"));
+        /* The store compresses by itself, and would compress such bytes twice. */
         if (str_eq_nocase(members[i].name, STR("content-encoding")) &&
             !str_eq_nocase(pairs[i].value, STR("identity")))
             return err_bad(note, "a stored content has no content-encoding: send it decoded");
@@ -37,6 +43,8 @@ static err parse_headers(struct arena *a, const struct json_member *in, const ch
     return headers_keep(a, pairs, count, HEADERS_ALL, lines, note);
 }
 
+/* The bytes of a body. Without an encoding a string is its text, and any other value its own
+ * JSON. */
 static err parse_raw(struct arena *a, str value, const struct json_member *encoding, str *raw,
                      struct err_note *note)
 {
@@ -70,6 +78,7 @@ static err parse_content(struct arena *a, const struct json_member *in,
     const struct json_member *encoding =
         why == ERR_OK ? json_slice_find(members, count, "encoding") : NULL;
     const struct json_member *body = why == ERR_OK ? json_slice_find(members, count, "body") : NULL;
+    /* All members are known when there are as many as were found. */
     if (body == NULL || count != 1u + (headers != NULL) + (encoding != NULL))
         return err_bad(note,
                        "content %.*s must be an object of body and optional headers and encoding",
@@ -77,6 +86,7 @@ static err parse_content(struct arena *a, const struct json_member *in,
     struct page_put_content c = { .name = in->name };
     why = parse_raw(a, body->value, encoding, &c.raw, note);
     if (why == ERR_OK) {
+        /* The type follows from how the body was written, not from what is in it. */
         const char *type = body->value.p[0] == '"' ? "application/octet-stream"
                                                    : "application/json; charset=utf-8";
         why = parse_headers(a, headers, type, &c.headers, note);
@@ -89,6 +99,7 @@ static err parse_content(struct arena *a, const struct json_member *in,
 err bundle_parse(struct arena *a, str body, struct page_put_content *contents, unsigned *count,
                  struct err_note *note)
 {
+    /* One content more than fits is ERR_LIMIT. */
     struct json_member members[PAGE_CONTENTS_MAX];
     unsigned n = 0;
     str value;

@@ -22,6 +22,7 @@ void page_changes_free(struct page_changes **cp)
 
 static uint32_t slot_of(const struct page_changes *c, uint16_t bucket, uint32_t domain, str title)
 {
+    /* Bucket and domain go into the seed: the text alone is hashed. */
     uint64_t seed = c->seed ^ ((uint64_t)bucket << 32 | domain);
     return (uint32_t)XXH3_64bits_withSeed(title.p, title.n, seed) % PAGE_CHANGES_SLOTS;
 }
@@ -31,6 +32,7 @@ struct page_seen page_changes_see(struct page_changes *c, uint16_t bucket, uint3
 {
     uint32_t slot = slot_of(c, bucket, domain, title);
     return (struct page_seen){ .slot = slot,
+                               /* Acquire, as the read that follows must not begin before it. */
                                .version =
                                    atomic_load_explicit(&c->of[slot], memory_order_acquire) };
 }

@@ -1,12 +1,15 @@
-/* check.c - which words are asked for, and in which call. Loop.
+/* check.c - decides which words are asked for, and in which call. Loop.
  *
  *   wanted -> QUEUED -> ASKED -> heard (check_call.c, pool) -> over
  *               ^          |-> a revision is stored above it: QUEUED, for that
  *               |          |-> it lags: RESTS, then QUEUED, earlier where a reader comes
  *               \----------/-> somebody came too late for it
  *
- * Invariants: an item is in its domain's table, and in one of its lists unless it is ASKED; it has
- * waiters, or is wanted behind an answer, or is ASKED; all calls of a domain are its own two. */
+ * Invariants
+ *  1. An item is in its domain's table; and in one of its lists, unless it is ASKED.
+ *  2. An item has waiters, or is wanted behind an answer, or is ASKED.
+ *  3. A domain has two calls at most: calls[0] is urgent, calls[1] is for what is wanted behind
+ *     answers. */
 #include "page/check_impl.h"
 
 #include "base/hash.h"
@@ -22,6 +25,7 @@ static mono now_of(const struct check_domain *d)
     return clock_mono(d->all->service->clock);
 }
 
+/* Domains of checks and of the service have the same index. */
 static struct check_domain *domain_of(struct page_checks *c, const struct page_domain *domain)
 {
     return &c->domains[domain - c->service->domains];
@@ -29,12 +33,13 @@ static struct check_domain *domain_of(struct page_checks *c, const struct page_d
 
 /* ---- items ---- */
 
+/* Fibonacci hashing (Knuth, TAOCP 3, 6.4): the low bits of an address are always the same. */
 static uint64_t cell_hash(const struct trust_cell *c)
 {
     return (uint64_t)(uintptr_t)c * 0x9e3779b97f4a7c15u >> 16;
 }
 
-/* NULL: there are too many; of what somebody waits for there may be more. */
+/* NULL: too many items. There is more room for items that somebody waits for. */
 static struct check_item *item_new(struct check_domain *d, struct trust_cell *c, bool waited)
 {
     if (d->items.count >= CHECK_ITEMS_MAX + (waited ? CHECK_ITEMS_WAITED : 0)) {
@@ -51,7 +56,7 @@ static struct check_item *item_new(struct check_domain *d, struct trust_cell *c,
     return i;
 }
 
-/* Whoever gets a NEW one queues it. NULL as above. */
+/* The cell's item, or a new one, which the caller queues. NULL as above. */
 static struct check_item *item_get(struct check_domain *d, struct trust_cell *c, bool waited)
 {
     uint64_t hash = cell_hash(c);
@@ -72,17 +77,22 @@ static void item_free(struct check_item *i)
     free(i);
 }
 
+/* A stored revision above the wiki's newest is asked for by its number, although its item is a
+ * title. */
 static enum check_kind item_kind(const struct check_item *i)
 {
     return i->above != 0 || trust_key_of(i->cell).rev != 0 ? KIND_REVISIONS : KIND_TITLES;
 }
 
+/* Is anything queued with this rank? */
 static bool some(const struct check_domain *d, enum check_rank rank)
 {
     const struct list *lists = d->queued[rank];
     return !list_empty(&lists[KIND_TITLES]) || !list_empty(&lists[KIND_REVISIONS]);
 }
 
+/* Moves an item to the end of a queue, wherever it was. The first that is gathered sets when the
+ * gathering ends; later ones do not extend it. */
 static void item_queue(struct check_item *i, enum check_rank rank)
 {
     struct check_domain *d = i->of;
@@ -97,7 +107,8 @@ static void item_queue(struct check_item *i, enum check_rank rank)
 
 /* ---- calls ---- */
 
-/* Who waits for it goes on; for who came too late for it, it is asked for again. */
+/* The store has heard the word. Readers that came after the question stay: for them it is asked
+ * for again. */
 static void item_heard(struct check_item *i, const struct check_call *call,
                        const struct check_asked *a)
 {
@@ -108,12 +119,14 @@ static void item_heard(struct check_item *i, const struct check_call *call,
     i->above = 0;
     if (!list_empty(&i->waiters))
         item_queue(i, RANK_URGENT);
+    /* A hint came after the question. */
     else if (i->again)
         item_queue(i, RANK_LOOKED);
     else
         item_free(i);
 }
 
+/* No word came. Readers are told why; the cell may ask anew. */
 static void item_unheard(struct check_item *i, err why, int64_t retry_after_s)
 {
     check_waits_end(&i->waiters, why, retry_after_s);
@@ -121,6 +134,8 @@ static void item_unheard(struct check_item *i, err why, int64_t retry_after_s)
     item_free(i);
 }
 
+/* The word lags: readers that it is good enough for are told, and the item rests before its next
+ * question. */
 static void item_rest(struct check_item *i, const struct check_call *call,
                       const struct check_asked *a)
 {
@@ -129,10 +144,12 @@ static void item_rest(struct check_item *i, const struct check_call *call,
     store_time now = clock_store(d->all->service->clock);
     atomic_fetch_add_explicit(&d->lagging, 1, memory_order_relaxed);
     i->unreached = (struct check_unreached){ .says = 0 };
+    /* The wiki may list the change in a moment: readers wait on for that once. */
     if (check_item_awaits_list(i, call, a)) {
         check_item_await_list(i, now);
         return;
     }
+    /* The word of the title was asked for before the question about `above`. */
     if (a->became == CHECK_UNREACHED) {
         i->unreached.asked_at = a->above != 0 ? a->word.asked_at : call->asked_at;
         i->unreached.says = a->says;
@@ -142,11 +159,13 @@ static void item_rest(struct check_item *i, const struct check_call *call,
     i->early = false;
     if (i->lags_at.ns == STORE_TIME_ZERO.ns)
         i->lags_at = now;
+    /* Somebody said again that it changed: the rests begin anew, with a question at once. */
     if (i->again) {
         i->rested = 0;
         item_queue(i, waits ? RANK_URGENT : RANK_LOOKED);
         return;
     }
+    /* A question in the middle of a rest leaves the rest as it is. */
     if (!early)
         check_item_tire(i, now);
     i->early = waits;
@@ -156,6 +175,7 @@ static void item_rest(struct check_item *i, const struct check_call *call,
         check_item_lay(i);
 }
 
+/* Sorts an item by what became of it in a call. */
 static void item_became(struct check_item *i, const struct check_call *call,
                         const struct check_asked *a)
 {
@@ -167,6 +187,7 @@ static void item_became(struct check_item *i, const struct check_call *call,
     case CHECK_UNREACHED:
         item_rest(i, call, a);
         return;
+    /* The same item, with another question: is that revision there? */
     case CHECK_ABOVE:
         i->word = a->word;
         i->above = a->above;
@@ -187,7 +208,8 @@ static void item_became(struct check_item *i, const struct check_call *call,
     item_unheard(i, ERR_CORRUPT, 0);
 }
 
-/* A single 403 may be that of a server before the wiki which wants fewer requests. */
+/* Closes a wiki that bars all questions for CHECK_BARRED_S. A single 403 may come from a server
+ * before the wiki that wants fewer requests. */
 static void call_barred(struct check_domain *d)
 {
     store_time now = clock_store(d->all->service->clock);
@@ -197,20 +219,25 @@ static void call_barred(struct check_domain *d)
         checks_close(d->all, d->domain, true);
 }
 
+/* The whole call failed: its items are over, and the domain pauses. */
 static void call_failed(struct check_domain *d, struct check_call *call)
 {
     if (call->barred)
         call_barred(d);
     else if (call->plain || call->why == RENDER_DENIED)
         d->barred_at = STORE_TIME_ZERO; /* the wiki itself answered */
+    /* A closed wiki is no outage: readers are told that it is not for us to read. */
     const err why = atomic_load(d->domain->closed) ? ERR_DENIED : page_err_of_render(call->why);
     int64_t asked_s = call->request.retry_after_s;
     int64_t wants_s = asked_s < CHECK_ASKED_PAUSE_S_MAX ? asked_s : CHECK_ASKED_PAUSE_S_MAX;
+    /* 1, 2, 4, 8, 16 s, then the maximum. */
     int64_t own_s = d->failures < 5 ? 1 << d->failures : CHECK_PAUSE_S_MAX;
     d->failures++;
     atomic_fetch_add_explicit(&d->failed, 1, memory_order_relaxed);
     int64_t pause_s = wants_s > 0 ? wants_s : own_s;
     d->paused_until = mono_add_ms(now_of(d), 1000 * pause_s);
+    /* Away until it could have been asked again, and trust_ttl longer: readers need not wait for
+     * it meanwhile. */
     store_time asked_at = store_time_add(clock_store(d->all->service->clock),
                                          pause_s * NS_PER_S); /* at the soonest */
     atomic_store(&d->away_ns, store_time_add(asked_at, d->domain->trust.ttl_ns).ns);
@@ -225,6 +252,7 @@ static void call_end(struct check_domain *d, struct check_call *call)
     domain_turn(d);
 }
 
+/* Loop. The items of the call are ASKED until they are sorted here. */
 static void call_over(struct check_call *call)
 {
     struct check_domain *d = call->ctx;
@@ -243,6 +271,7 @@ static void call_over(struct check_call *call)
     call_end(d, call);
 }
 
+/* Moves items from a queue into the call, as many as fit. */
 static void call_take(struct check_call *call, struct list *from)
 {
     store_time now = clock_store(call->service->clock);
@@ -262,7 +291,7 @@ static void call_take(struct check_call *call, struct list *from)
     }
 }
 
-/* By turns, when both are wanted. */
+/* Titles and revisions cannot share a call: they take turns, when both are wanted. */
 static enum check_kind kind_of(struct check_domain *d, enum check_rank rank)
 {
     enum check_kind other = d->last == KIND_TITLES ? KIND_REVISIONS : KIND_TITLES;
@@ -270,7 +299,7 @@ static enum check_kind kind_of(struct check_domain *d, enum check_rank rank)
     return d->last;
 }
 
-/* Full of what is of that rank, then of what is wanted anyway. */
+/* Starts a call for this rank, and fills it up with items of lower ranks, which ride along. */
 static void call_start(struct check_domain *d, enum check_rank rank)
 {
     enum check_kind kind = kind_of(d, rank);
@@ -279,6 +308,7 @@ static void call_start(struct check_domain *d, enum check_rank rank)
     call->urgent = rank == RANK_URGENT;
     call->over = call_over;
     call->ctx = d;
+    /* Ranks are in order of haste. */
     for (unsigned r = rank; r < RANKS; r++)
         call_take(call, &d->queued[r][kind]);
     d->gathers &= some(d, RANK_LATER);
@@ -297,6 +327,7 @@ static struct check_item *rested_first(struct check_domain *d, unsigned rest, st
     return i == NULL || store_time_before(now, i->due) ? NULL : i;
 }
 
+/* Items whose rest is over are asked for with the urgent ones. */
 static void resting_wake(struct check_domain *d)
 {
     store_time now = clock_store(d->all->service->clock);
@@ -320,12 +351,15 @@ static void check_earlier(mono *next, mono at)
         *next = at;
 }
 
+/* Sets the timer to the first of: a reader's deadline, the end of a rest, of a pause, of a
+ * gathering. */
 static void timer_set(struct check_domain *d)
 {
     mono now = now_of(d), next = { .ns = INT64_MAX };
     check_earlier(&next, check_waits_until(&d->waits));
     if (some_rest(d)) /* by the clock of what is stored, which tests move */
         check_earlier(&next, mono_add_ms(now, CHECK_RESTS_LOOK_MS));
+    /* An urgent item needs no timer: it starts at once, or when its call ends. */
     if (d->calls[1] == NULL && some(d, RANK_LOOKED))
         check_earlier(&next, d->paused_until);
     else if (d->calls[1] == NULL && some(d, RANK_LATER))
@@ -337,7 +371,8 @@ static void timer_set(struct check_domain *d)
         loop_timer_start(d->timer, next.ns <= now.ns ? 0 : (next.ns - now.ns) / NS_PER_MS + 1, 0);
 }
 
-/* Who waits while the wiki wants to be left alone is told so. */
+/* Tells readers to come again when the pause is over. Their items stay, and are asked for behind
+ * answers. */
 static void urgent_refuse(struct check_domain *d)
 {
     int64_t left_s = (d->paused_until.ns - now_of(d).ns) / NS_PER_S + 1;
@@ -351,15 +386,16 @@ static void urgent_refuse(struct check_domain *d)
         }
 }
 
-/* Who waited for it has left, and nobody else said that it changed. */
+/* Did all readers of it leave, with nobody else who wants it? */
 static bool is_left(const struct check_item *i)
 {
     return list_empty(&i->waiters) && i->rested == 0 && i->above == 0 && !i->again &&
            i->lags_at.ns == STORE_TIME_ZERO.ns;
 }
 
-/* What was left makes room for what somebody waits for still: a call's worth of that, at the head.
- */
+/* Readers that left must not keep others waiting. Their items go from the head of the queue,
+ * until a call's worth of wanted ones stands there. Over the limit they are dropped, else they
+ * wait with the gathered ones. */
 static void urgent_sift(struct check_domain *d, struct list *queued)
 {
     unsigned waited = 0;
@@ -375,6 +411,7 @@ static void urgent_sift(struct check_domain *d, struct list *queued)
     }
 }
 
+/* All that may happen next in a domain: after each call, each timer, and each new wish. */
 static void domain_turn(struct check_domain *d)
 {
     check_waits_late(&d->waits, now_of(d));
@@ -382,6 +419,7 @@ static void domain_turn(struct check_domain *d)
     mono now = now_of(d);
     if (now.ns < d->paused_until.ns)
         urgent_refuse(d);
+    /* While it is stopped nothing starts; calls under way still end here. */
     else if (!d->all->stopped) {
         for (unsigned kind = 0; kind < KINDS && d->calls[0] == NULL; kind++)
             urgent_sift(d, &d->queued[RANK_URGENT][kind]);
@@ -403,10 +441,12 @@ static void domain_timer(void *ctx)
 
 /* ---- from outside ---- */
 
+/* Loop. A new reader: it is told at once, joins an item that is asked for, or has it queued. */
 static void start_run(struct task *t)
 {
     struct page_check *c = CONTAINER_OF(t, struct page_check, task);
     struct check_domain *d = domain_of(c->checks, c->domain);
+    /* left: it left while this task was on its way. */
     if (c->checks->stopped || c->left) {
         check_wait_end(c, ERR_SHUTDOWN);
         return;
@@ -416,12 +456,15 @@ static void start_run(struct task *t)
         check_wait_end(c, ERR_LIMIT);
         return;
     }
+    /* The title rests, and its last word was good enough for nobody. */
     bool unreached = i->state == ITEM_RESTS && i->unreached.asked_at.ns != 0 && !c->behind;
+    /* That word was asked for late enough for this reader: another question would say no more. */
     if (unreached && !store_time_before(i->unreached.asked_at, c->since)) {
         check_wait_unreached(c, &i->unreached);
         return;
     }
     check_wait_begin(&d->waits, &i->waiters, c);
+    /* The question comes before the rest is over, and does not shorten it. */
     i->early |= unreached;
     if (unreached)
         item_queue(i, RANK_URGENT);
@@ -430,6 +473,7 @@ static void start_run(struct task *t)
     domain_turn(d);
 }
 
+/* Any thread: the loop has the items. */
 void page_check_start(struct page_check *c)
 {
     c->waits = NULL;
@@ -438,6 +482,7 @@ void page_check_start(struct page_check *c)
     home_post(loop_home(c->checks->service->loop), &c->task);
 }
 
+/* Somebody said that the title changed: the next question is not one that is under way. */
 static void item_look(struct check_item *i)
 {
     i->again |= i->state == ITEM_ASKED || i->above != 0; /* its word was asked for before */
@@ -445,13 +490,15 @@ static void item_look(struct check_item *i)
         i->early = false;
         i->rested = 0;
     }
+    /* In a call, or about to be: `again` has it asked once more behind that. */
     if (i->state == ITEM_ASKED || (i->state == ITEM_QUEUED && i->rank != RANK_LATER))
         return;
     i->rested = 0;
     item_queue(i, RANK_LOOKED);
 }
 
-/* The timer comes behind what the caller does now: a call takes all that was said together. */
+/* The timer runs after the caller's turn: one call then takes all titles that were told of
+ * together. */
 bool page_checks_look(struct page_checks *c, const struct page_domain *domain,
                       struct trust_cell *cell)
 {
@@ -472,7 +519,8 @@ static const struct page_domain *domain_numbered(const struct page_service *s, u
     return NULL;
 }
 
-/* A word is wanted behind an answer. */
+/* The trust wants a word behind an answer (trust_soon). At the loop's home; the cell is held
+ * while it runs. */
 static void soon(void *ctx, struct trust_cell *cell)
 {
     struct page_checks *c = ctx;
@@ -485,6 +533,7 @@ static void soon(void *ctx, struct trust_cell *cell)
             item_queue(i, RANK_LATER);
         domain_turn(d);
     }
+    /* Without an item nobody will end the wish: the cell may wish anew. */
     if (i == NULL)
         trust_unheard(cell);
 }
@@ -521,6 +570,7 @@ struct page_checks *page_checks_new(const struct page_service *s)
     return c;
 }
 
+/* ASKED items are freed when their call ends. */
 static void item_stop(void *ctx, struct hash_node *n)
 {
     struct check_item *i = CONTAINER_OF(n, struct check_item, node);
@@ -537,6 +587,7 @@ void page_checks_stop(struct page_checks *c)
         struct check_domain *d = &c->domains[n];
         loop_timer_stop(d->timer);
         hash_each(&d->items, item_stop, NULL);
+        /* A canceled call ends soon, as a failure. */
         for (size_t k = 0; k < COUNT_OF(d->calls); k++)
             if (d->calls[k] != NULL)
                 words_cancel(&d->calls[k]->request);
@@ -557,6 +608,7 @@ void page_checks_free(struct page_checks **cp)
     if (c == NULL)
         return;
     INVARIANT(page_checks_idle(c));
+    /* No cell may call soon any more. */
     page_trust_on_soon(c->service->trust, NULL, NULL, NULL);
     for (unsigned n = 0; n < c->domains_count; n++) {
         struct check_domain *d = &c->domains[n];

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+/* WORDS_MAX titles and their answers; more is no sane answer. */
 enum { CALL_ARENA_BYTES_MAX = 8 << 20 };
 
 static void hear_next(struct check_call *call);
@@ -27,11 +28,12 @@ static struct check_asked *current(struct check_call *call)
 
 /* ---- from an answer to what is heard. Pool ---- */
 
-/* False: there is no answer. */
+/* What the answer says of a title. False: it says nothing of it. */
 static bool word_of(const struct check_call *call, const struct words_title *t,
                     struct title_word *word)
 {
     *word = (struct title_word){ .said = call->request.words.said_s, .asked_at = call->asked_at };
+    /* A copy that is behind shows no change that its word would reach by. */
     if (!call->behind)
         word->newest = call->request.words.newest;
     switch (t->state) {
@@ -52,6 +54,8 @@ static bool word_of(const struct check_call *call, const struct words_title *t,
     return false;
 }
 
+/* What the answer says of a revision. False: nothing. One of another title was moved away: for
+ * this title it is deleted. */
 static bool state_of(const struct check_call *call, const struct words_revision *r,
                      enum page_state *state)
 {
@@ -65,6 +69,7 @@ static bool state_of(const struct check_call *call, const struct words_revision 
     return true;
 }
 
+/* hear.marks points into the call: it is set with the first mark. */
 static void hear_mark(struct check_call *call, struct title_mark mark)
 {
     call->marks[call->hear.marks_count++] = mark;
@@ -79,12 +84,13 @@ static void hear_revision(struct check_call *call, enum page_state state)
                         .state = state, .first = rev, .last = rev, .said_at = call->asked_at });
 }
 
-/* Of the one that is greater than the wiki's newest. False: it is there, so the word lags. Of those
- * beside it the word alone says that they went: one may have come since. Of an imported history,
- * what is known to be there stays. */
+/* The revision above the wiki's newest was asked for by its number. False: it is there, so the
+ * word lags. Deleted: so are those above the word, as of when the word came; a revision may have
+ * come since. Of an imported history, revisions that are known to be there stay. */
 static bool hear_above(struct check_call *call, enum page_state state)
 {
     struct check_asked *a = current(call);
+    /* A believed word takes the revision as it is: an imported history. */
     if (call->behind || (state != PAGE_DELETED && !a->believe))
         return false;
     call->hear.word = &a->word;
@@ -104,8 +110,9 @@ static bool hear_above(struct check_call *call, enum page_state state)
     return true;
 }
 
-/* Of one that does not reach what the wiki is known to have done the store hears what is newer than
- * all that is known; so one that there is no page, when the page cannot have been made just now. */
+/* Fills in the word of a title. A word that does not reach what the wiki is known to have done
+ * is heard as doubted: the store takes from it what is newer than all that is known. So it does
+ * with a missing page, unless the page may just have been made. */
 static bool fill_word(struct check_call *call)
 {
     struct check_asked *a = current(call);
@@ -122,7 +129,7 @@ static bool fill_word(struct check_call *call)
            !call->behind; /* else nobody waits for a better one */
 }
 
-/* Fills in what is heard. False: nothing is, and a->became says why. */
+/* Fills in hear for the current item. False: there is nothing to hear, and a->became says why. */
 static bool check_call_fill(struct check_call *call)
 {
     struct check_asked *a = current(call);
@@ -142,7 +149,7 @@ static bool check_call_fill(struct check_call *call)
 
 /* ---- heard ---- */
 
-/* False: the word came before what it must reach became known. */
+/* Trusts what was heard. False: by now more is known of what the word must reach. */
 static bool check_call_trust(const struct check_call *call, const struct check_asked *a)
 {
     if (trust_key_of(a->cell).rev == 0)
@@ -154,8 +161,8 @@ static bool check_call_trust(const struct check_call *call, const struct check_a
     return true;
 }
 
-/* Others may have stored what we have not, so a no is told always; what is shown, when that was
- * news to us. */
+/* Tells the other servers. A denial always goes out, as they may have stored what this one has
+ * not; what is shown goes out when it was news here. */
 static void check_call_tell(const struct check_call *call)
 {
     const struct page_hear *h = &call->hear;
@@ -166,14 +173,15 @@ static void check_call_tell(const struct check_call *call)
             page_mark_tell(call->service, call->domain, h->title, &h->marks[i]);
 }
 
-/* Does it say of all that it is asked for that there is none any more? */
+/* Does the answer deny all that was asked for? */
 static bool denies(const struct check_call *call)
 {
     const struct page_hear *h = &call->hear;
     return h->word != NULL ? h->word->missing : call->marks[0].state != PAGE_CURRENT;
 }
 
-/* The store has heard the current one, or has not. */
+/* Sorts the current item by what the store made of it. The order matters: a copy that is behind
+ * is never believed, a doubted word only where it lags for no other reason. */
 static void end_current(struct check_call *call)
 {
     struct check_asked *a = current(call);
@@ -200,12 +208,14 @@ static void end_current(struct check_call *call)
         check_call_tell(call);
         a->became = check_call_trust(call, a) ? CHECK_HEARD : CHECK_UNREACHED;
         a->says = of_word ? title_word_hash(&a->word) : 0;
+        /* The word may have made renders old, also when it is not trusted. */
         if (of_word && (a->became == CHECK_HEARD || call->hear.is == WORD_NEWS))
             page_remake_heard(call->service, call->domain, call->hear.title);
         a->news = call->hear.changed || (of_word && call->hear.is == WORD_NEWS && call->hear.had);
     }
 }
 
+/* Pool. */
 static void check_call_heard(struct store_call *c)
 {
     struct check_call *call = CONTAINER_OF(c, struct check_call, hear.call);
@@ -214,6 +224,8 @@ static void check_call_heard(struct store_call *c)
     hear_next(call);
 }
 
+/* Goes on until a hear is LATER; check_call_heard then takes up the next. In the end the loop
+ * gets the call back. */
 static void hear_next(struct check_call *call)
 {
     for (; call->next < call->count; call->next++) {
@@ -243,8 +255,8 @@ static void hear_run(struct task *t)
     hear_next(CONTAINER_OF(t, struct check_call, task));
 }
 
-/* Some server before the wiki may not like a title. False: the wiki is closed already, or this was
- * the plain question. */
+/* After a 401 or 403, asks a question without titles: a server before the wiki may dislike a
+ * title. False: this was that question, or the wiki is closed already. */
 static bool ask_plainly(struct check_call *call)
 {
     if (!call->request.barred || call->plain || atomic_load(call->domain->closed) ||
@@ -256,11 +268,13 @@ static bool ask_plainly(struct check_call *call)
     return true;
 }
 
+/* Loop. Judges the answer as a whole; items are heard on the pool. */
 static void check_call_answered(struct words_request *r, enum render_why why)
 {
     struct check_call *call = CONTAINER_OF(r, struct check_call, request);
     if (ask_plainly(call))
         return;
+    /* The wiki answers plain questions: it refused this one. */
     if (call->plain && why == RENDER_FINE)
         why = RENDER_REFUSED;
     call->barred = r->barred;
@@ -314,6 +328,7 @@ void check_call_free(struct check_call **cp)
     *cp = NULL;
 }
 
+/* Asked_at is taken first: a change that comes during the call is not in the word. */
 void check_call_start(struct check_call *call)
 {
     struct clock *clock = call->service->clock;

@@ -1,5 +1,6 @@
-/* check_known.c - what is known of a domain's wiki beside its words: when it answered, whether it
- * is closed, how far the copies of its database have come. Thread: any, but where check.h says. */
+/* check_known.c - what is known of a domain's wiki beside its words, for check.c, ask.c and
+ * readers: when it answered, whether it is closed, how far the copies of its database have come.
+ * Thread: any, but where check.h says. */
 #include "page/check_impl.h"
 #include "page/tell.h"
 
@@ -19,6 +20,7 @@ bool page_checks_behind(struct page_checks *c, const struct page_domain *d,
     return behind;
 }
 
+/* paused_until is the loop's alone. */
 bool page_checks_pauses(const struct page_checks *c, const struct page_domain *d)
 {
     mono now = clock_mono(c->service->clock);
@@ -46,11 +48,13 @@ void page_checks_know(struct page_checks *c, const struct page_domain *d,
 
 bool page_checks_any_closed(const struct page_checks *c)
 {
+    /* Relaxed: a reader a moment later would have seen it, too. */
     return atomic_load_explicit(&c->closed_count, memory_order_relaxed) > 0;
 }
 
 void checks_close(struct page_checks *c, const struct page_domain *d, bool closed)
 {
+    /* Counted once for each change of the state, though answers say the same again and again. */
     if (atomic_exchange(d->closed, closed) == closed)
         return;
     if (closed)

@@ -1,11 +1,12 @@
-/* check_rest.c - titles whose word lags rest until they are asked for again. Loop.
+/* check_rest.c - titles whose word lags rest until they are asked for again, for check.c. Loop.
  *
- * Invariant: what rests is in the list of its rest, in order of its end. */
+ * Invariant: a title that rests is in the list of its rest, in the order of their ends. */
 #include "page/check_impl.h"
 
 static const int64_t rests_ms[CHECK_RESTS] = { 1000, 5000, 30000 };
 enum { LAGS_MS_MAX = BEHIND_S * 1000 }; /* of all rests, however often it is looked at anew */
 
+/* The last rest repeats, until the word is believed. */
 void check_item_tire(struct check_item *i, store_time now)
 {
     unsigned rest = i->rested < CHECK_RESTS ? i->rested : CHECK_RESTS - 1;
@@ -16,7 +17,7 @@ void check_item_tire(struct check_item *i, store_time now)
     i->rested = rest + 1;
 }
 
-/* Most come last. */
+/* Behind those that end before it. All of one list rest equally long, so most go to the end. */
 void check_item_lay(struct check_item *i)
 {
     struct list *resting = &i->of->resting[i->rested - 1], *after = resting->prev;
@@ -30,7 +31,9 @@ void check_item_lay(struct check_item *i)
 bool check_item_awaits_list(const struct check_item *i, const struct check_call *call,
                             const struct check_asked *a)
 {
+    /* Only a word that the store did not hear may need the list: one that takes something back. */
     bool may_be = call->behind || (a->became == CHECK_UNREACHED && a->says == 0);
+    /* Once for each lag, and only while somebody waits. */
     return may_be && !i->listed && !i->again && i->rested == 0 && !list_empty(&i->waiters);
 }
 
@@ -47,6 +50,7 @@ void check_item_await_list(struct check_item *i, store_time now)
     i->rested = 0;
 }
 
+/* All rests are over, or it lags for as long as a copy may be behind. */
 bool check_item_believes(const struct check_item *i, store_time now)
 {
     bool long_enough = i->lags_at.ns != STORE_TIME_ZERO.ns &&

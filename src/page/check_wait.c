@@ -1,6 +1,7 @@
-/* check_wait.c - who waits for a word of a wiki.
+/* check_wait.c - readers that wait for a word of a wiki, for check.c.
  *
- * Invariant: who waits is in the heap of its domain and in one list, until it is told or leaves. */
+ * Invariant: a reader that waits is in the heap of its domain and in one list, until it is told
+ * or leaves. */
 #include "page/check_impl.h"
 
 #include <stdatomic.h>
@@ -29,6 +30,7 @@ void check_wait_begin(struct check_waits *w, struct list *waiters, struct page_c
     atomic_fetch_add_explicit(&w->waiting, 1, memory_order_relaxed);
 }
 
+/* Out of heap and list; waits NULL says that it is not there any more. */
 static void wait_leave(struct page_check *c)
 {
     list_remove(&c->link);
@@ -39,6 +41,7 @@ static void wait_leave(struct page_check *c)
 
 bool page_check_leave(struct page_check *c)
 {
+    /* Not there yet (start_run sees left), or over: then done is on its way. */
     if (c->waits == NULL) {
         c->left = true;
         return false;
@@ -53,6 +56,7 @@ static void wait_run(struct task *t)
     c->done(c);
 }
 
+/* Posts done to the reader's home; nothing here touches it afterwards. */
 void check_wait_end(struct page_check *c, err why)
 {
     if (c->waits != NULL)
@@ -74,6 +78,7 @@ void check_waits_end(struct list *waiters, err why, int64_t retry_after_s)
 void check_waits_heard(struct list *waiters, const struct check_call *call,
                        const struct check_asked *a)
 {
+    /* The word of `above` was asked for before the question about that revision. */
     const store_time asked_at = a->above != 0 ? a->word.asked_at : call->asked_at;
     for (struct list *l = waiters->next, *next = l->next; l != waiters; l = next, next = l->next) {
         struct page_check *c = CONTAINER_OF(l, struct page_check, link);
@@ -81,6 +86,7 @@ void check_waits_heard(struct list *waiters, const struct check_call *call,
         c->said_s = call->request.words.said_s;
         c->has_word = trust_key_of(a->cell).rev == 0;
         c->word = a->word;
+        /* A reader that came after the question waits for the next word. */
         if (!store_time_before(asked_at, c->since))
             check_wait_end(c, ERR_OK);
     }
@@ -94,6 +100,7 @@ void check_wait_unreached(struct page_check *c, const struct check_unreached *u)
     check_wait_end(c, u->says != 0 ? ERR_OK : ERR_AGAIN);
 }
 
+/* Readers that have time stay: one of the next words may reach it. */
 bool check_waits_unreached(struct list *waiters, const struct check_unreached *u)
 {
     bool left = false;
@@ -126,6 +133,7 @@ void check_waits_late(struct check_waits *w, mono now)
     }
 }
 
+/* The first deadline of the domain, for its timer. */
 mono check_waits_until(struct check_waits *w)
 {
     const struct heap_node *first = heap_first(&w->deadlines);

@@ -1,6 +1,8 @@
-/* coding.c - Accept-Encoding against what is stored. */
+/* coding.c - chooses the coding of an answer by Accept-Encoding and by what is stored, for
+ * get.c. */
 #include "page/coding.h"
 
+/* Codecs are numbers on disk, codings are bits of answers: they are kept apart. */
 enum http_coding page_coding_of(enum page_codec codec)
 {
     switch (codec) {
@@ -14,7 +16,7 @@ enum http_coding page_coding_of(enum page_codec codec)
     return CODING_IDENTITY;
 }
 
-/* Does the client like it as much as identity? */
+/* Does the client like it as much as identity? A stored coding then saves decoding and bytes. */
 static bool is_liked(const struct http_accept *accept, enum http_coding coding)
 {
     return accept->weight[coding] > 0 && accept->weight[coding] >= accept->weight[CODING_IDENTITY];
@@ -35,6 +37,7 @@ int page_coding_variant(str accept_encoding)
     if (accept.weight[CODING_IDENTITY] == 0)
         return -1;
     int variant = 0;
+    /* Only codings that are liked count: the weights themselves make no other answer. */
     for (int coding = CODING_IDENTITY + 1; coding < CODINGS; coding++)
         if (is_liked(&accept, (enum http_coding)coding))
             variant |= 1 << coding;

@@ -1,10 +1,12 @@
-/* condition.c - If-Match, If-None-Match and If-Unmodified-Since become values. */
+/* condition.c - turns If-Match, If-None-Match and If-Unmodified-Since into a page_condition, for
+ * reads and writes. */
 #include "page/condition.h"
 
 #include "base/date.h"
 #include "http/negotiate.h"
 #include "page/etag.h"
 
+/* weak: weak tags count, too (RFC 9110 8.8.3.2). Tags that name no render are left out. */
 static bool match_parse(struct arena *a, str field, bool weak, struct page_match *out)
 {
     struct http_etag tag;
@@ -12,6 +14,7 @@ static bool match_parse(struct arena *a, str field, bool weak, struct page_match
     struct page_name *names;
     *out = (struct page_match){ .kind = MATCH_UNASKED };
     if (field.n == 0)
+        /* The shortest tag of a render gives how many there may be. */
         return true;
     out->kind = MATCH_ANY;
     if (str_eq(str_trim(field), STR("*")))
@@ -34,9 +37,11 @@ bool page_condition_parse(struct arena *a, const struct page_condition_fields *f
     if (!match_parse(a, f->if_match, false, &out->match) ||
         !match_parse(a, f->if_none_match, true, &out->none_match))
         return false;
+    /* If-Match comes first, and then the date is not looked at (RFC 9110 13.2.2). */
     out->dated = f->if_match.n == 0 && f->if_unmodified_since.n > 0 &&
                  date_parse_http(f->if_unmodified_since, &since.ns);
     if (out->dated)
+        /* Dates have whole seconds: a render within the second still counts as before. */
         out->before = store_time_add(since, NS_PER_S);
     return true;
 }

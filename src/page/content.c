@@ -1,4 +1,4 @@
-/* content.c - names of contents. */
+/* content.c - which names a content may have, for routes and bundles. */
 #include "page/content.h"
 
 #include "store/page_store.h"
@@ -15,6 +15,7 @@ bool page_content_is_plain(str name)
     return name.n > 0 && name.n <= PAGE_CONTENT_NAME_BYTES_MAX && name.p[0] != '.';
 }
 
+/* Words that stand in the place of a content in a path of the API. */
 bool page_content_is_reserved(str name)
 {
     static const char *const reserved[] = { "all",  "history", "explain",  "title",

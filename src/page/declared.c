@@ -1,9 +1,11 @@
-/* declared.c - a declaration of a bucket against the configuration. */
+/* declared.c - checks a declaration of a bucket against the configuration, for clients that
+ * create buckets as in RESTBase. */
 #include "page/declared.h"
 
 #include "codec/json.h"
 #include "store/table_store.h"
 
+/* A name of the client's is cut in the note. */
 enum { NAME_SHOWN_BYTES_MAX = 64 };
 
 /* {"name", "value_type"} of a content that the bucket has. */
@@ -23,6 +25,7 @@ static err content_check(const struct page_bucket_opts *o, const json_t *content
                    STR_ARG(str_take(name, NAME_SHOWN_BYTES_MAX)));
 }
 
+/* The main content is one object, the others are an array of them. Either may be left out. */
 static err contents_check(const struct page_bucket_opts *o, const json_t *json,
                           struct err_note *note)
 {
@@ -38,6 +41,7 @@ static err contents_check(const struct page_bucket_opts *o, const json_t *json,
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
+/* Of the other options no value is looked at: they mean nothing here. */
 static err options_check(const struct page_bucket_opts *o, const json_t *json,
                          struct err_note *note)
 {
@@ -60,6 +64,8 @@ static err options_check(const struct page_bucket_opts *o, const json_t *json,
         e = contents_check(o, json, note);
     if (e != ERR_OK)
         return e;
+    /* The only number that the configuration knows, too: a wrong one would promise another life
+     * of old renders. */
     e = json_body_i64(json, "grace_ttl", 0, TABLE_TTL_S_MAX, &grace_ttl_s, note);
     if (e == ERR_OK && grace_ttl_s * NS_PER_S != o->policy.grace_ttl_ns)
         return err_bad(note, "grace_ttl of this bucket is %lld s, by the configuration",

@@ -22,11 +22,13 @@
 /* A render that is older than this is made anew for who wants a newer specification. */
 #define PROFILE_AGE_NS (120 * NS_PER_S)
 
-enum { DATA_WANTED = 1 }; /* place of data-parsoid among what is looked for */
+enum { DATA_WANTED = 1 }; /* index of data-parsoid among the wanted contents */
 
 static enum page_get_state look_enter(struct page_get *g);
 static enum page_get_state keep_enter(struct page_get *g);
 
+/* Each state's entry action, and the states that may follow. An entry action returns the next
+ * state. */
 static const struct {
     enum page_get_state (*enter)(struct page_get *g);
     unsigned next;
@@ -45,6 +47,7 @@ static const struct {
     [STEP_END] = { NULL, 0 },
 };
 
+/* done may free g: what g holds references of is taken out first. */
 static void get_over(struct page_get *g)
 {
     struct flight_value *made = g->made == NULL ? NULL : &g->made->v;
@@ -57,10 +60,12 @@ static void get_over(struct page_get *g)
 
 void get_go(struct page_get *g, enum page_get_state to)
 {
+    /* A loop, not a recursion: states that wait for nothing follow each other here. */
     while (to != STEP_WAITS) {
         INVARIANT((states[g->state].next & BIT(to)) != 0);
         g->state = to;
         if (to == STEP_END) {
+            /* Each answer, from whatever state, may tell other servers that the render is here. */
             g->renews_at = get_renew(g);
             get_over(g);
             return;
@@ -95,6 +100,8 @@ bool get_wants_anew(const struct page_get *g)
     return (g->flags & GET_NO_CACHE) != 0 && (g->flags & GET_AT) == 0 && !g->target.has_tid;
 }
 
+/* Redirects that were followed, other titles, pins and taken renders are answered to this reader
+ * alone. */
 bool page_get_lasts(const struct page_get *g, store_time *until)
 {
     const struct page_render *r = &g->read.render;
@@ -104,6 +111,7 @@ bool page_get_lasts(const struct page_get *g, store_time *until)
     if (page_is_asked(g->service, g->target.domain) &&
         (g->cell == NULL || g->trusted != GET_TRUSTED))
         return false; /* nothing would end it, or the next is to be told otherwise */
+    /* Other servers write to the store, and nothing tells when. */
     if (g->service->shared_store && g->service->hot_ttl_ns == 0)
         return false;
     *until = r->due_at;
@@ -121,6 +129,7 @@ bool page_get_lasts(const struct page_get *g, store_time *until)
     return true;
 }
 
+/* Only an answer that every waiter of the flight would get: nothing in it is this reader's own. */
 bool page_get_may_be_shape(const struct page_get *g)
 {
     return g->shape >= 0 && g->made != NULL && g->outcome == GOT_CONTENT && g->how == HOW_MISS &&
@@ -135,7 +144,7 @@ static bool outcome_has_body(enum page_outcome o)
     return o == GOT_CONTENT || o == GOT_PART || o == GOT_REDIRECT;
 }
 
-/* Which outcome the request asks for, once render and content are known. Pure but for g. */
+/* Sets the outcome that the request asks for, once render and content are known. Pure but for g. */
 static void get_decide(struct page_get *g)
 {
     const struct page_content *content = g->read.contents[0];
@@ -154,6 +163,7 @@ static void get_decide(struct page_get *g)
         break;
     }
     g->outcome = codable ? GOT_CONTENT : GOT_UNACCEPTABLE;
+    /* Ranges are of the plain bytes: a coded answer is always whole. */
     if (!codable || g->coding != CODING_IDENTITY)
         return;
     g->range = page_range(&g->range_fields, g->read.render.name, content->raw_bytes);
@@ -163,7 +173,8 @@ static void get_decide(struct page_get *g)
         g->outcome = GOT_NO_RANGE;
 }
 
-/* Once the stored headers are known: a redirect, or a specification the client does not want? */
+/* Looks at the stored headers: do they redirect, or name a specification that the client does
+ * not want? */
 static void inspect(struct page_get *g)
 {
     str type, headers = g->read.bodies[0].headers;
@@ -183,6 +194,8 @@ static void inspect(struct page_get *g)
         return;
     enum profile_verdict verdict = profile_judge(g->arena, g->accept, type);
     store_time young = store_time_add(tid_time(g->read.render.name.tid), PROFILE_AGE_NS);
+    /* A young render is of the newest version that the wiki has: another making would give the
+     * same. */
     if (verdict == PROFILE_NEWER && g->how == HOW_HIT &&
         store_time_before(young, clock_store(g->service->clock)))
         g->found = FOUND_OLD;
@@ -190,7 +203,7 @@ static void inspect(struct page_get *g)
         g->outcome = GOT_UNACCEPTABLE;
 }
 
-/* The body, once read, in the coding of the answer. */
+/* Puts the body into the coding of the answer, once it was read. */
 static err body_take(struct page_get *g)
 {
     const struct page_body *body = &g->read.bodies[0];
@@ -202,22 +215,23 @@ static err body_take(struct page_get *g)
 
 /* ---- LOOK ---- */
 
-/* Is a render of the wiki's asked for to be edited? Its bytes are not read: whether they are there
- * is known without. */
+/* Does an editor ask for the HTML of a wiki's page? Then data-parsoid is looked for, too,
+ * without its bytes: that it is there is enough. */
 static bool looks_for_data(const struct page_get *g)
 {
     return (g->flags & GET_STASH) != 0 && g->target.domain->origin != NULL &&
            str_eq(g->target.content, STR("html"));
 }
 
-/* Which bytes are wanted, once the render is known. A stored redirect or specification stands in
- * the headers, and decides over GOT_SAME too. */
+/* Says which bytes to read, once the render is known. Inside the store's read. Headers are
+ * wanted for GOT_SAME, too: a redirect or a specification stands there. */
 static unsigned get_choose(struct page_read *r)
 {
     struct page_get *g = CONTAINER_OF(r, struct page_get, read);
     if (r->contents[0] == NULL)
         return 0;
     g->found = FOUND_OLD;
+    /* It will be made anew: no bytes are needed. */
     if (g->how == HOW_HIT && get_wants_anew(g) && get_can_be_made(g) &&
         !page_condition_spares(&g->condition, r->render.name))
         return 0;
@@ -230,7 +244,7 @@ static unsigned get_choose(struct page_read *r)
     return wanted ? 1 : 0;
 }
 
-/* From what was read to what was found. */
+/* Turns what was read into what was found; g->why has the store's error. */
 static enum page_found found_of(struct page_get *g)
 {
     const struct page_read *r = &g->read;
@@ -251,13 +265,15 @@ static enum page_found found_of(struct page_get *g)
     return g->why == ERR_OK ? g->found : FOUND_FAILURE;
 }
 
-/* Scripts of another site cannot follow a redirect: they get the page it leads to. */
+/* Goes on to the page that a redirect leads to, for a script of another site, which cannot
+ * follow it itself. False: there is nothing to follow. */
 static bool get_follow(struct page_get *g)
 {
     str key, target = str_take(g->location, str_find(g->location, '#'));
     if (g->outcome != GOT_REDIRECT || g->hops == PAGE_HOPS_MAX || (g->flags & GET_SCRIPT) == 0 ||
         http_decode(g->arena, target, false, &key) != ERR_OK)
         return false;
+    /* The first page is kept: a redirect that leads nowhere is answered with it (get_turn_back). */
     if (g->hops++ == 0)
         g->from = (struct page_from){ .target = g->target,
                                       .name = g->read.render.name,
@@ -274,6 +290,7 @@ static bool get_follow(struct page_get *g)
     return true;
 }
 
+/* Looks for the first page by its exact name: nothing new is asked for it. */
 bool get_turn_back(struct page_get *g)
 {
     if (g->hops == 0)
@@ -295,7 +312,7 @@ enum page_get_state get_answer(struct page_get *g)
     return get_follow(g) ? STEP_LOOK : STEP_END;
 }
 
-/* Does a read of it have to make its life longer first, or pin it? */
+/* Must a read of it make its life longer first, or pin it? */
 static bool must_write(const struct page_get *g)
 {
     if (!outcome_has_body(g->outcome) && g->outcome != GOT_SAME)
@@ -305,7 +322,7 @@ static bool must_write(const struct page_get *g)
             store_time_before(g->read.lasts_until, clock_store(g->service->clock)));
 }
 
-/* A purge came between the making of what was waited for and this look. */
+/* Was the render purged between its making and this look? */
 static bool was_purged_unread(const struct page_get *g)
 {
     return (g->was & (WAS_MADE | WAS_REMADE)) == WAS_MADE && g->why == ERR_GONE &&
@@ -315,6 +332,7 @@ static bool was_purged_unread(const struct page_get *g)
 enum page_get_state get_nothing(struct page_get *g)
 {
     bool made = (g->was & WAS_MADE) != 0;
+    /* Once: the second time it is gone for this reader. */
     if (was_purged_unread(g)) {
         g->was = (g->was | WAS_REMADE) & ~(unsigned)WAS_MADE;
         g->read.which = page_target_which(&g->target);
@@ -322,6 +340,8 @@ enum page_get_state get_nothing(struct page_get *g)
     }
     if (!made && (get_can_be_made(g) || get_may_be_unlike(g)))
         return get_miss(g);
+    /* The order is from near to far: an origin, another server, the secondary, and in the end
+     * the page that redirected here. */
     if (get_may_hop(g))
         return STEP_HOP;
     if (get_may_take(g))
@@ -332,8 +352,8 @@ enum page_get_state get_nothing(struct page_get *g)
     return get_end_why(g, g->why == ERR_NOT_FOUND ? GOT_NOTHING : GOT_GONE, g->why, NULL);
 }
 
-/* Is it asked for to be edited, and the wiki made it without what a save needs? What somebody put
- * is kept as it is. */
+/* Does an editor ask for it, and has the wiki made it without the data that a save needs? What
+ * somebody put is kept as it is. */
 static bool cannot_be_saved(const struct page_get *g)
 {
     return looks_for_data(g) && g->read.contents[DATA_WANTED] == NULL &&
@@ -347,6 +367,7 @@ enum page_get_state get_found(struct page_get *g)
     return cannot_be_saved(g) ? get_end(g, GOT_NO_DATA) : STEP_KEEP;
 }
 
+/* At home, after each look. */
 static enum page_get_state look_judge(struct page_get *g)
 {
     g->found = found_of(g);
@@ -375,6 +396,7 @@ static void read_done(struct store_call *c)
     get_go(g, look_judge(g));
 }
 
+/* The counter is seen before the read: a change during the read then shows. */
 static enum page_get_state look_enter(struct page_get *g)
 {
     const struct page_service *s = g->service;
@@ -382,6 +404,8 @@ static enum page_get_state look_enter(struct page_get *g)
     struct page_bucket *bucket = g->target.settings->bucket;
     g->seen = page_changes_see(s->changes, page_store_bucket_number(s->store, bucket),
                                r->which.domain, r->which.title);
+    /* Other servers' changes move no counter here: answers of a shared store last hot_ttl from
+     * this instant. */
     if (s->shared_store)
         g->looked_at = clock_store(s->clock);
     r->call = (struct store_call){ .home = g->home, .done = read_done };
@@ -407,13 +431,15 @@ static void order_done(struct store_call *c)
     struct page_get *g = CONTAINER_OF(c, struct page_get, by.order.call);
     const struct page_order *o = &g->by.order;
     int64_t ttl_ns = g->target.settings->opts->policy.stash_ttl_ns;
+    /* What was taken from the quota stays taken only as far as the pin adds to it. */
     uint64_t n = page_render_bytes(&g->read.render);
     page_stash_keep(g->service, g->taken,
                     c->why == ERR_OK ? page_stash_part(n, o->pinned_ns, ttl_ns) : 0);
-    /* It is there, and lives as long as it was given. */
+    /* On a full or busy store the render is given all the same: it lives as long as it did. */
     bool unwritten = o->kind == ORDER_EXTEND && (c->why == ERR_FULL || c->why == ERR_AGAIN);
     g->was |= WAS_WRITTEN;
     g->trace = o->trace;
+    /* The reader goes on once other servers can find the pin. */
     if (c->why == ERR_OK && o->kind == ORDER_STASH && get_note(g))
         return;
     if (c->why == ERR_OK || unwritten)
@@ -425,6 +451,7 @@ static void order_done(struct store_call *c)
 static enum page_get_state keep_enter(struct page_get *g)
 {
     const struct page_service *s = g->service;
+    /* The quota is taken before the write: of two editors at once, one finds no room. */
     int64_t ttl_ns = g->target.settings->opts->policy.stash_ttl_ns;
     bool stash = (g->flags & GET_STASH) != 0;
     g->taken = stash ? page_stash_pin_bytes(&g->read.render, ttl_ns, clock_store(s->clock)) : 0;

@@ -15,7 +15,7 @@
 #include "page/remake.h"
 #include "page/trusted.h"
 
-/* What a read is about: the title, or the revision that it names. */
+/* Does the read name a revision? One that was looked for as the wiki's newest names none. */
 static bool names_revision(const struct page_get *g)
 {
     return g->read.which.select != SELECT_LATEST && (g->was & WAS_NEWEST) == 0;
@@ -33,6 +33,7 @@ void get_check_forget(struct page_get *g)
     trust_release(&g->cell);
 }
 
+/* Takes the trust of what was read; an earlier cell is let go. */
 static void look_at_trust(struct page_get *g)
 {
     const struct page_trusted l =
@@ -44,8 +45,8 @@ static void look_at_trust(struct page_get *g)
     g->title_age_ns = l.title_age_ns;
 }
 
-/* Since when nothing is known: since the wiki answered last; or, when it answers and says nothing
- * of this, since it did. */
+/* Since when nothing is known: since the wiki's last answer. A wiki that answers, and says
+ * nothing of this, leaves it unknown since its last word. */
 static store_time unknown_since(const struct page_get *g, err why)
 {
     const struct page_service *s = g->service;
@@ -57,21 +58,22 @@ static store_time unknown_since(const struct page_get *g, err why)
     return g->read.heard ? store_time_max(s->began, g->read.word.asked_at) : s->began;
 }
 
-/* For how long it is known by whatever was asked: too old for its reader, but the last word on it.
- */
+/* How old the last word on it is, of whatever question: the reader wanted a younger one, but
+ * there is none. */
 static int64_t known_ns(const struct page_get *g)
 {
     return g->word_age_ns < g->title_age_ns ? g->word_age_ns : g->title_age_ns;
 }
 
-/* Nor is it one that the client did not let it answer. */
+/* Did no word come only because the client does not wait long enough? That is no outage of the
+ * wiki. */
 static bool is_hurried(const struct page_get *g, err why)
 {
     return why == ERR_TIMEOUT && (g->was & WAS_HURRIED) != 0;
 }
 
-/* Nobody may be waited for: by its number a text may be hidden by now. So it is given as if it were
- * asked for, and for longer only where it is known that nobody could be asked. */
+/* May it be given though nobody is asked? A text that is named by its revision may be hidden by
+ * now: so within ttl only, or within max when it is known that the wiki is away. */
 static bool may_be_unasked(const struct page_get *g, int64_t known_ns)
 {
     const struct page_domain *d = g->target.domain;
@@ -79,7 +81,8 @@ static bool may_be_unasked(const struct page_get *g, int64_t known_ns)
     return known_ns != TRUST_NEVER && known_ns <= (away ? d->trust.max_ns : d->trust.ttl_ns);
 }
 
-/* No word came. Who edits gets what is stored: the wiki finds conflicts at the save. */
+/* May it be given though no word came? An editor gets what is stored: the wiki finds conflicts
+ * at the save. */
 static bool may_be_unchecked(const struct page_get *g, err why)
 {
     const struct page_service *s = g->service;
@@ -98,12 +101,13 @@ static bool may_be_unchecked(const struct page_get *g, err why)
     case TRUST_PLAIN:
         break;
     }
+    /* A plain reader gets it as long as stale_if_error allows. */
     int64_t max_ns = g->target.settings->stale_if_error_ns;
     return (g->flags & GET_NO_STALE) == 0 &&
            store_time_before(clock_store(s->clock), store_time_add(unknown_since(g, why), max_ns));
 }
 
-/* How long ago it was asked, as far as what is stored says that. */
+/* The age of the last word that the store has, which survives a restart of this server. */
 static int64_t stored_age_ns(const struct page_get *g)
 {
     int64_t age_ns = clock_store(g->service->clock).ns - g->read.word.asked_at.ns;
@@ -116,7 +120,7 @@ static bool is_closed(const struct page_get *g)
     return page_is_closed(g->service, g->target.domain);
 }
 
-/* Only some may read the wiki: nothing of it is given. */
+/* Nothing is given of a wiki that only some may read. */
 static enum page_get_state closed(struct page_get *g)
 {
     static const struct err_note note = { .text = "the wiki says that only some may read it" };
@@ -124,6 +128,7 @@ static enum page_get_state closed(struct page_get *g)
     return get_end_why(g, GOT_ORIGIN_FAILED, ERR_DENIED, &note);
 }
 
+/* No word came: gives what may be given all the same, or says why not. */
 static enum page_get_state unchecked(struct page_get *g, err why)
 {
     if (why == ERR_DENIED || is_closed(g))
@@ -153,6 +158,7 @@ static enum page_get_state unchecked(struct page_get *g, err why)
     return get_end_why(g, GOT_ORIGIN_FAILED, ERR_AGAIN, &note);
 }
 
+/* A revision that is named does not grow old: it is what was asked for. */
 store_time get_old_at(const struct page_get *g)
 {
     return names_revision(g) || !page_is_asked(g->service, g->target.domain)
@@ -171,7 +177,8 @@ static bool has_waited(const struct page_get *g)
     return (g->was & WAS_CHECKED) != 0 && g->check.why == ERR_OK;
 }
 
-/* Who has waited for a word needs no other, however little is trusted. */
+/* Does the reader need a word? One that waited for a word needs no other, however little is
+ * trusted by now. */
 static enum trust_need need_of(const struct page_get *g)
 {
     if (is_closed(g))
@@ -186,7 +193,8 @@ static bool may_ask(const struct page_get *g)
     return (g->was & WAS_CHECKED) == 0 && (g->flags & GET_ONLY_CACHED) == 0;
 }
 
-/* The word that was waited for is heard, but trusted by nobody: it is known to whom it was told. */
+/* How old the word is that this reader waited for, if the store heard it and nobody trusts it:
+ * for this reader it counts. */
 static int64_t unreached_age_ns(const struct page_get *g)
 {
     if (!has_waited(g) || !g->check.unreached || g->says != g->check.says)
@@ -195,6 +203,7 @@ static int64_t unreached_age_ns(const struct page_get *g)
     return age_ns > 0 ? age_ns : 0;
 }
 
+/* Runs inside the store's read (get_choose): trust is looked at before bytes are read. */
 bool get_check_look(struct page_get *g)
 {
     if (!page_is_asked(g->service, g->target.domain) || (g->was & WAS_MADE) != 0)
@@ -209,6 +218,7 @@ bool get_check_look(struct page_get *g)
     return need_of(g) == TRUST_FIRST && may_ask(g);
 }
 
+/* Is the render to be made once more because it was made too soon after a touch? */
 static bool is_unsettled(const struct page_get *g, store_time *settles_at)
 {
     const struct page_domain *d = g->target.domain;
@@ -222,12 +232,13 @@ store_time get_settles_at(const struct page_get *g)
     store_time at;
     if (is_unsettled(g, &at))
         return at;
+    /* A copy found behind makes it unsettled for longer: the answer must not be kept past that. */
     at = title_settles_at(&r->word, BEHIND_S);
     bool may = !names_revision(g) && r->heard && title_is_unsettled(&r->word, &r->render, BEHIND_S);
     return may && store_time_before(clock_store(g->service->clock), at) ? at : STORE_TIME_NEVER;
 }
 
-/* Made once more behind the answer, when that may tell. */
+/* Has the render made once more behind this answer, when it may be settled by now. */
 static void settle_behind(const struct page_get *g)
 {
     struct page_target t = g->target;
@@ -238,9 +249,10 @@ static void settle_behind(const struct page_get *g)
         page_remake(g->service->remakes, &t);
 }
 
-/* The wiki was asked before it began to make it, which others may have asked for long ago. What was
- * made once more and was the same stands there as made under the later touch, and an undelete sets
- * touched back: so the making of this read counts, where there was one. */
+/* How old the word is under which this was made. The wiki was asked before it began to make it,
+ * perhaps long ago for others. A render that was made once more and came out the same stands
+ * there under the later touch, and an undelete sets touched back: so a making of this read
+ * itself counts. */
 static int64_t made_age_ns(const struct page_get *g)
 {
     const struct title_under *made = &g->read.render.made;
@@ -250,6 +262,7 @@ static int64_t made_age_ns(const struct page_get *g)
     return made->said == 0 || age_ns < 0 ? 0 : age_ns;
 }
 
+/* After each look that found something: give it, ask the wiki first, or have it made anew. */
 enum page_get_state get_check_judge(struct page_get *g)
 {
     if (!page_is_asked(g->service, g->target.domain))
@@ -269,6 +282,7 @@ enum page_get_state get_check_judge(struct page_get *g)
     case TRUST_FIRST:
         if (may_ask(g))
             return STEP_CHECK;
+        /* CORRUPT: the wiki answered, and this is still not known. */
         return unchecked(g, asked && g->check.why != ERR_OK ? g->check.why
                             : is_closed(g)                  ? ERR_DENIED
                                                             : ERR_CORRUPT);
@@ -290,6 +304,7 @@ enum page_get_state get_check_judge(struct page_get *g)
 
 /* ---- CHECK ---- */
 
+/* At home. The word's outcome stands in g->check; the next look judges by the cells. */
 static void get_check_checked(struct page_check *c)
 {
     struct page_get *g = CONTAINER_OF(c, struct page_get, check);
@@ -298,6 +313,7 @@ static void get_check_checked(struct page_check *c)
     get_go(g, STEP_LOOK);
 }
 
+/* Half of the wait that is usual: a client with less patience is told that it was its own. */
 bool get_is_hurried(const struct page_get *g)
 {
     mono soon = mono_add_ms(clock_mono(g->service->clock), g->target.domain->check_wait_ms / 2);
@@ -317,6 +333,7 @@ enum page_get_state get_check_enter(struct page_get *g)
     g->check = (struct page_check){ .checks = s->checks,
                                     .domain = g->target.domain,
                                     .cell = g->cell,
+                                    /* A word from after the doubt is needed, but no newer one. */
                                     .since = store_time_max(since, trust_doubted_at(g->cell)),
                                     .deadline = soon.ns < g->deadline.ns ? soon : g->deadline,
                                     .home = g->home,

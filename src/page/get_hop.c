@@ -3,6 +3,7 @@
 #include "page/get_impl.h"
 #include "page/hop.h"
 
+/* In the arena of the read; put is filled once hop has come. */
 struct get_hop {
     struct page_get *get;
     struct page_hop hop;
@@ -10,6 +11,7 @@ struct get_hop {
     struct task task; /* back home */
 };
 
+/* A server that culled the render may find it elsewhere; one that purged or hid it may not. */
 bool get_may_hop(const struct page_get *g)
 {
     bool culled = g->why == ERR_GONE && g->read.trace.state == PAGE_CULLED;
@@ -25,7 +27,8 @@ static enum page_get_state get_hop_gone(struct page_get *g, const struct page_tr
     return get_end_why(g, GOT_GONE, ERR_GONE, note);
 }
 
-/* What is not stored there either is looked for no more: the next look ends the read. */
+/* Goes on after a question without a put. NOT_FOUND: the next look ends the read, as it may hop
+ * only once. */
 static enum page_get_state hop_judge(struct page_get *g)
 {
     const struct page_hop *h = &g->hop->hop;
@@ -36,6 +39,7 @@ static enum page_get_state hop_judge(struct page_get *g)
     return get_end_why(g, GOT_FAILED, h->why, &h->note);
 }
 
+/* After the put: the store has judged the render as any other. */
 static enum page_get_state put_judge(struct page_get *g)
 {
     const struct page_put *p = &g->hop->put;
@@ -57,7 +61,7 @@ static void home_run(struct task *t)
     get_go(g, hop_judge(g));
 }
 
-/* Pool. */
+/* Pool. The answer has come: put here what it brought. */
 static void get_hop_hopped(struct page_hop *h)
 {
     struct get_hop *own = CONTAINER_OF(h, struct get_hop, hop);
@@ -98,6 +102,7 @@ enum page_get_state get_hop_enter(struct page_get *g)
 
 /* ---- telling that it is here ---- */
 
+/* After the note of a pin: the reader may be answered now. */
 static void noted_run(struct task *t)
 {
     struct page_get *g = CONTAINER_OF(t, struct page_get, task);
@@ -107,7 +112,7 @@ static void noted_run(struct task *t)
 static void get_hop_noted(void *ctx, err why)
 {
     struct page_get *g = ctx;
-    (void)why; /* who does not find it says so */
+    (void)why; /* a server that does not find it says so */
     g->task.run = noted_run;
     home_post(g->home, &g->task);
 }
@@ -122,6 +127,7 @@ bool get_note(struct page_get *g)
                                                               .ctx = g });
 }
 
+/* Only what the wiki made, and what was given, is worth telling others of. */
 store_time get_renew(const struct page_get *g)
 {
     const struct page_render *r = &g->read.render;

@@ -15,6 +15,8 @@
 
 #include "page/trusted.h"
 
+/* The title may be written otherwise than the wiki writes it: only its rules, or the wiki, say
+ * so. */
 bool get_may_be_unlike(const struct page_get *g)
 {
     const struct origin *origin = g->target.domain->origin;
@@ -24,6 +26,7 @@ bool get_may_be_unlike(const struct page_get *g)
 
 /* ---- failing ---- */
 
+/* Only a render that was to be made anew may be stale: what is missing cannot be given. */
 static bool may_be_stale(const struct page_get *g, err why)
 {
     bool was_asked = get_wants_anew(g) || get_is_old(g);
@@ -31,6 +34,8 @@ static bool may_be_stale(const struct page_get *g, err why)
            page_may_be_stale(g->service, &g->target, why, g->read.render.name.tid);
 }
 
+/* The making failed, or was not tried: gives the old render, the page before the redirect, or
+ * the reason. */
 static enum page_get_state miss_failed(struct page_get *g, err why, const struct err_note *note,
                                        int64_t remembered_ms)
 {
@@ -56,8 +61,8 @@ bool page_title_sends_on(struct page_title_seen seen, unsigned flags)
     return seen.changed && !seen.user && (flags & (GET_NO_CACHE | GET_SCRIPT)) == 0;
 }
 
-/* What is not there is not to be asked for, or not waited for: has the wiki denied it lately? Then
- * *to: that is the answer, as to any other reader. */
+/* Has the wiki lately denied what is missing here? Then *to is the answer, as any reader got it.
+ * For a reader that must not ask, or not wait. */
 static bool told_denied(struct page_get *g, enum page_get_state *to)
 {
     static const struct err_note note = { .text = "so the wiki said when it was asked last" };
@@ -74,6 +79,7 @@ static bool told_denied(struct page_get *g, enum page_get_state *to)
 
 /* ---- MAKE ---- */
 
+/* Lets go what an earlier flight gave. */
 static void made_forget(struct page_get *g)
 {
     struct flight_value *v = g->made == NULL ? NULL : &g->made->v;
@@ -82,7 +88,8 @@ static void made_forget(struct page_get *g)
         flight_value_unref(&v);
 }
 
-/* The wiki has the page under another title. */
+/* The wiki has the page under another title: sends the client there, or looks under that. Twice
+ * in a row is a failure, not a walk in circles. */
 static enum page_get_state made_moved(struct page_get *g)
 {
     static const struct err_note again = {
@@ -100,7 +107,7 @@ static enum page_get_state made_moved(struct page_get *g)
     return STEP_LOOK;
 }
 
-/* What another waiter has built, if this one asks as all do. */
+/* The answer that another waiter has built, if this reader would get the same. */
 static void *shape_of(const struct page_get *g)
 {
     if (g->shape < 0 || g->how != HOW_MISS || g->hops > 0 || (g->was & WAS_COLLAPSED) == 0 ||
@@ -109,7 +116,7 @@ static void *shape_of(const struct page_get *g)
     return atomic_load(&g->made->shapes[g->shape]);
 }
 
-/* Does this reader mind that the making began here before he came? Who edits does; all others, when
+/* Does this reader mind that the making began before it came? An editor does. Others do, when
  * somebody said meanwhile that the title changed. */
 static bool minds_making(const struct page_get *g)
 {
@@ -118,8 +125,8 @@ static bool minds_making(const struct page_get *g)
             (!g->made->found && page_doubted_since(g->service, &g->target, g->made->began)));
 }
 
-/* Its making began before this read, here or at another server. By now the wiki may say something
- * else. Looked for as what is stored, once. */
+/* Did the making begin before this read, here or at another server, so that the wiki may say
+ * something else by now? Then the render is judged as a stored one, once. */
 static bool made_before(struct page_get *g)
 {
     if ((!g->made->arrived && !minds_making(g)) || g->found != FOUND_NOTHING ||
@@ -132,7 +139,7 @@ static bool made_before(struct page_get *g)
     return true;
 }
 
-/* At home. */
+/* At home. The flight has landed: look for what was made, by its name. */
 static void made_run(struct task *t)
 {
     struct page_get *g = CONTAINER_OF(t, struct page_get, task);
@@ -162,7 +169,7 @@ static void made_run(struct task *t)
     get_go(g, g->shaped != NULL ? get_end(g, GOT_SHAPE) : STEP_LOOK);
 }
 
-/* Loop. */
+/* Loop. Takes a reference of the value; all else happens at home. */
 static void get_miss_landed(struct flight_waiter *w, err why, struct flight_value *v,
                             const struct err_note *note)
 {
@@ -223,6 +230,7 @@ bool page_get_leave(struct page_get *g)
 
 /* ---- SETTLE ---- */
 
+/* The title has its key, or none: go there, look under it, make it, or refuse. */
 static enum page_get_state get_miss_settled(struct page_get *g)
 {
     const struct page_title_wait *w = &g->by.title;
@@ -269,8 +277,8 @@ enum page_get_state get_settle_enter(struct page_get *g)
     return STEP_WAITS;
 }
 
-/* Nobody may be asked. Where the wiki's rules are known, the page may be stored under the title as
- * they have it. */
+/* Nobody may be asked. Where the wiki's rules are known already, the page may be stored under
+ * the title as they write it: that is looked for, once. */
 static enum page_get_state miss_uncached(struct page_get *g)
 {
     enum page_get_state to;
@@ -289,7 +297,7 @@ static enum page_get_state miss_uncached(struct page_get *g)
     return STEP_LOOK;
 }
 
-/* Is it under way? */
+/* Is the wiki's newest revision being looked for by its number? */
 static bool looks_for_newest(const struct page_get *g)
 {
     return (g->was & (WAS_NEWEST | WAS_MADE)) == WAS_NEWEST && !g->target.has_rev &&
@@ -302,8 +310,8 @@ bool get_is_not_newest(const struct page_get *g)
     return looks_for_newest(g) && r->superseded_by.rev <= r->name.rev;
 }
 
-/* Where a greater revision is stored than the wiki's newest, as of an imported history, none is the
- * latest for the store: the newest is looked for by its number. */
+/* Looks for the wiki's newest revision by its number, once. A greater revision may be stored, as
+ * of an imported history: then the store has no latest. */
 static bool look_for_newest(struct page_get *g)
 {
     struct page_read *r = &g->read;
@@ -320,8 +328,8 @@ static bool look_for_newest(struct page_get *g)
     return true;
 }
 
-/* Has the wiki said lately that there is no such page? Who names a revision may know of a page that
- * was made since. */
+/* Has the wiki said lately that there is no such page? A reader that names a revision may know
+ * of a page that was made since: the wiki is asked then. */
 static bool is_known_missing(const struct page_get *g)
 {
     const struct page_domain *d = g->target.domain;
@@ -334,6 +342,8 @@ static bool is_known_missing(const struct page_get *g)
            trust_need(&d->trust, get_reader(g), age_ns) == TRUST_FINE;
 }
 
+/* What is cheapest comes first: what is known, what may be stored elsewhere, and only then the
+ * origin. */
 enum page_get_state get_miss(struct page_get *g)
 {
     static const struct err_note none = { .text = "the wiki has no such page" };

@@ -8,12 +8,13 @@
 #include "page/secondary.h"
 #include "page/trusted.h"
 
-/* By its very name nothing else would do, and the put of it would be refused. */
+/* Is it gone by its exact name? Nothing else would do, and a put of it would be refused. */
 static bool is_gone_for_good(const struct page_get *g)
 {
     return g->why == ERR_GONE && g->target.has_tid && g->read.trace.state != PAGE_CULLED;
 }
 
+/* The wiki has hidden this revision: what the secondary has of it must not come back. */
 static bool is_denied(const struct page_get *g)
 {
     const struct page_domain *d = g->target.domain;
@@ -30,7 +31,8 @@ bool get_may_take(const struct page_get *g)
            (g->was & (WAS_MADE | WAS_SECONDARY)) == 0 && !is_gone_for_good(g) && !is_denied(g);
 }
 
-/* Nobody knows whether there is one: who cannot have it made is told so. */
+/* Nobody knows whether the secondary has it. A reader that can have it made goes on; any other
+ * is told. */
 static enum page_get_state take_failed(struct page_get *g, err why)
 {
     static const struct err_note note = {
@@ -43,6 +45,7 @@ static enum page_get_state take_failed(struct page_get *g, err why)
     return get_end_why(g, GOT_FAILED, why, why == ERR_UNAVAILABLE ? &note : NULL);
 }
 
+/* Stored now: look again. None there: on, as without a secondary. */
 static enum page_get_state take_judge(struct page_get *g)
 {
     err taken = g->taken_why;
@@ -64,7 +67,7 @@ static void take_run(struct task *t)
     get_go(g, take_judge(g));
 }
 
-/* Loop. */
+/* Loop. The value does not matter: the render is in the store. */
 static void taken(struct flight_waiter *w, err why, struct flight_value *v,
                   const struct err_note *note)
 {
@@ -77,6 +80,7 @@ static void taken(struct flight_waiter *w, err why, struct flight_value *v,
     home_post(g->home, &g->task);
 }
 
+/* Asked under the title that was looked for, which may be settled by now. */
 enum page_get_state get_take_enter(struct page_get *g)
 {
     g->was |= WAS_SECONDARY;

@@ -1,4 +1,5 @@
-/* headers.c - which header fields are kept with a content, as lists and as lines. */
+/* headers.c - which header fields are kept with a content, for puts, and lines of kept fields,
+ * for answers. The lists are linear: a request has few fields. */
 #include "page/headers.h"
 
 #include "http/negotiate.h"
@@ -159,6 +160,7 @@ static bool has_dropped_word(str name)
     return false;
 }
 
+/* The name is judged by rules from the narrow to the wide; values are judged by themselves. */
 bool headers_may_keep(str name, enum headers_rule rule)
 {
     if (!http_is_token(name))
@@ -197,7 +199,8 @@ static str headers_lower(struct arena *a, str name)
     return (str){ .p = at, .n = name.n };
 }
 
-/* The name a field is kept under; empty: it is not kept. */
+/* The name that a field is kept under; empty: the field is not kept. An x-store-content-type
+ * goes before the content-type of the request. */
 static str kept_name(const struct http_pair *fields, unsigned count, unsigned at,
                      enum headers_rule rule)
 {
@@ -218,6 +221,7 @@ static str kept_name(const struct http_pair *fields, unsigned count, unsigned at
 err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count,
                  enum headers_rule rule, str *lines, struct err_note *note)
 {
+    /* One line buffer for all: no more may be kept. */
     char *out = arena_alloc(a, PAGE_HEADERS_BYTES_MAX);
     if (out == NULL)
         return ERR_LIMIT;
@@ -226,8 +230,10 @@ err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count
     for (unsigned i = 0; i < count; i++) {
         str name = headers_lower(a, kept_name(fields, count, i, rule)),
             value = str_trim(fields[i].value), before;
+        /* The first field of a name counts. */
         if (name.n == 0 || headers_find((str){ .p = out, .n = used }, name, &before))
             continue;
+        /* ": " and the end of the line. */
         size_t need = name.n + value.n + 3;
         if (++kept > PAGE_HEADERS_MAX || need > PAGE_HEADERS_BYTES_MAX - used) {
             err_note_set(note, "more than %d headers or %d bytes of them", PAGE_HEADERS_MAX,
@@ -253,6 +259,7 @@ bool headers_next(str *lines, struct http_pair *out)
     while (lines->n > 0) {
         str line = str_split(lines, '\n');
         size_t colon = str_find(line, ':');
+        /* Stored lines have a name and a colon; others are passed over. */
         if (colon == 0 || colon == line.n)
             continue;
         *out = (struct http_pair){ .name = str_take(line, colon),

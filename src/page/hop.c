@@ -1,4 +1,5 @@
-/* hop.c - the server that lacks a render: notes, the question, and what came. */
+/* hop.c - the side that lacks a render: the notes by which others find what is here, the
+ * question, and what came of it. For get_hop.c and transform_hop.c. */
 #include "page/hop.h"
 
 #include "flight/shared.h"
@@ -15,6 +16,7 @@ enum { HOP_HEADS_BYTES_MAX = 1 << 16 }; /* of a render, beside its contents */
 
 /* ---- notes ---- */
 
+/* Domain, title and name: the bucket is not part of a note's id. */
 static void note_id(const struct page_domain *d, str title, struct page_name name,
                     unsigned char out[FLIGHT_ID_BYTES])
 {
@@ -23,7 +25,7 @@ static void note_id(const struct page_domain *d, str title, struct page_name nam
     flight_share_id(parts, COUNT_OF(parts), out);
 }
 
-/* 0: it is not noted. */
+/* How long a note lasts; 0: it is not noted, without peers or for a private wiki. */
 static int64_t note_ms(const struct page_service *s, const struct page_hop_note *n)
 {
     int64_t ttl_ms = n->bucket->policy.stash_ttl_ns / NS_PER_MS;
@@ -32,6 +34,7 @@ static int64_t note_ms(const struct page_service *s, const struct page_hop_note 
     return ttl_ms < PEER_NOTE_MS_MAX ? ttl_ms : PEER_NOTE_MS_MAX;
 }
 
+/* Was it not noted for age_ns? Remembers it as noted now. */
 static bool note_is_due(const struct page_service *s, const struct page_hop_note *n, int64_t age_ns,
                         store_time *again)
 {
@@ -48,6 +51,7 @@ bool page_hop_note(const struct page_service *s, const struct page_hop_note *n)
     int64_t ttl_ms = note_ms(s, n);
     if (ttl_ms == 0)
         return false;
+    /* Its result does not matter: the call is for what it remembers. */
     (void)note_is_due(s, n, 0, &again); /* it is, whenever that was: to be remembered */
     note_id(n->domain, n->title, n->name, id);
     peer_note(s->peers,
@@ -62,17 +66,21 @@ store_time page_hop_renew(const struct page_service *s, const struct page_hop_no
     int64_t ttl_ms = note_ms(s, n);
     if (ttl_ms == 0)
         return STORE_TIME_NEVER;
+    /* A note that cannot be sent must not count as sent. */
     if (!flight_shared_is_up(s->shared))
         return store_time_add(clock_store(s->clock), RENEW_LATER_NS);
+    /* Half of its life is left then: enough for a server that reads it a little later. */
     if (!note_is_due(s, n, ttl_ms * NS_PER_MS / 2, &again))
         return again;
     note_id(n->domain, n->title, n->name, id);
+    /* yields: a note of another server stays. */
     peer_note(s->peers, &(struct peer_noting){ .id = id, .ttl_ms = ttl_ms, .yields = true });
     return again;
 }
 
 /* ---- what came. Pool ---- */
 
+/* A state that says that a render is gone, by its name. */
 static bool state_parse(str text, enum page_state *out)
 {
     for (enum page_state s = PAGE_CULLED; s < PAGE_STATES; s++)
@@ -83,6 +91,7 @@ static bool state_parse(str text, enum page_state *out)
     return false;
 }
 
+/* The other server says that it is gone, and how: its body is the name of the state. */
 static err hop_gone(struct page_hop *h)
 {
     h->trace = (struct page_trace){ .name = h->which.name,
@@ -92,9 +101,11 @@ static err hop_gone(struct page_hop *h)
     return state_parse(h->ask.body, &h->trace.state) ? ERR_GONE : ERR_NOT_FOUND;
 }
 
+/* Turns an answer into an outcome. What is not whole, or another render, counts as missing. */
 static err hop_read(struct page_hop *h)
 {
     const struct peer_ask *a = &h->ask;
+    /* 503: the other may have it, so a client should come again. */
     if (a->why == ERR_UNAVAILABLE || (a->why == ERR_OK && a->status == 503)) {
         err_note_set(&h->note, "the server that has this render cannot give it now");
         return ERR_UNAVAILABLE;
@@ -105,10 +116,12 @@ static err hop_read(struct page_hop *h)
         return hop_gone(h);
     if (a->status != 200 || page_travel_get(a->body, &h->render) != ERR_OK)
         return ERR_NOT_FOUND;
+    /* The revision may differ: a preview is kept under a greater one. */
     bool same = tid_cmp(h->render.name.tid, h->which.name.tid) == 0;
     return same ? ERR_OK : ERR_NOT_FOUND;
 }
 
+/* Pool. */
 static void hop_answered(struct peer_ask *a)
 {
     struct page_hop *h = CONTAINER_OF(a, struct page_hop, ask);
@@ -118,6 +131,7 @@ static void hop_answered(struct peer_ask *a)
 
 /* ---- asking ---- */
 
+/* STR_NONE: the arena is full. */
 static str question_of(const struct page_hop *h)
 {
     const struct page_hop_which *w = &h->which;
@@ -157,14 +171,15 @@ void page_hop_start(struct page_hop *h)
         peer_ask_start(&h->ask);
         return;
     }
+    /* done is called later in every case, also when the question does not fit. */
     h->task.run = full_run;
     home_post(loop_pool(h->service->loop), &h->task);
 }
 
 /* ---- putting it here ---- */
 
-/* It takes its place here by the wiki's word, as what is made here. Without one it is never the
- * latest: then behind says that there is a newer one. */
+/* The render takes its place by the wiki's word, as what is made here does. Without a word it
+ * must not become the latest: behind names the next revision as known. */
 err page_hop_put(const struct page_hop *h, struct page_put *p)
 {
     const struct page_hop_which *w = &h->which;
@@ -182,6 +197,8 @@ err page_hop_put(const struct page_hop *h, struct page_put *p)
                             .contents_count = r->contents_count,
                             .own_name = true,
                             .behind = newest > w->name.rev ? newest : 0,
+                            /* By its own clock the other server asked no later than the tid
+                             * says. */
                             .said_at = tid_time(w->name.tid),
                             .heeds = true,
                             .word = r->has_word ? &r->word : NULL,
@@ -189,6 +206,7 @@ err page_hop_put(const struct page_hop *h, struct page_put *p)
                             .arena = h->arena };
     for (unsigned i = 0; i < r->contents_count; i++) {
         const struct render_content *c = &r->contents[i];
+        /* A redirect's target stands as a header of the HTML (make.c, add_target). */
         bool leads = str_eq(c->name, STR("html")) && r->redirect_to.n > 0 &&
                      headers_value_is_sane(r->redirect_to);
         str headers = leads ? arena_printf(h->arena, "%.*slocation: %.*s\n", STR_ARG(c->headers),

@@ -7,13 +7,15 @@
 #include "page/hop.h"
 #include "page/stash.h"
 
+/* At home; g may be gone behind it. */
 static void give_end(struct page_give *g, err why)
 {
     g->why = why;
     g->done(g);
 }
 
-/* The line with the target of a redirect is no field that travels. */
+/* Splits stored headers into what travels as fields and the target of a redirect, which travels
+ * by itself. */
 static err headers_take(struct page_give *g, str lines, str *out)
 {
     struct http_pair line;
@@ -28,8 +30,9 @@ static err headers_take(struct page_give *g, str lines, str *out)
     return out->p == NULL && out->n > 0 ? ERR_LIMIT : ERR_OK;
 }
 
-/* What the wiki says of the page now, and what it said as it made the render: so the other can tell
- * whether it was touched since. What no wiki made under a word counts as made before any. */
+/* The word that travels: the page as the wiki has it now, but touched and said as of when the
+ * render was made. So the other server can tell whether the page was touched since. A render
+ * without a word counts as made before every touch. */
 static void word_take(struct page_travel *t, const struct page_read *r)
 {
     const struct title_under *made = &r->render.made;
@@ -39,6 +42,7 @@ static void word_take(struct page_travel *t, const struct page_read *r)
     t->word.said = made->said > 0 ? made->said : 1;
 }
 
+/* All contents that were read, decoded; they point into the arena of g. */
 static err contents_take(struct page_give *g)
 {
     const struct page_read *r = &g->read;
@@ -59,6 +63,7 @@ static err contents_take(struct page_give *g)
     return why == ERR_OK && t->contents_count == 0 ? ERR_NOT_FOUND : why;
 }
 
+/* At home. */
 static void contents_read(struct store_call *c)
 {
     struct page_give *g = CONTAINER_OF(c, struct page_give, read.call);
@@ -68,6 +73,7 @@ static void contents_read(struct store_call *c)
     give_end(g, why);
 }
 
+/* Reads the render by its name, all contents that a wiki's render or a preview has. */
 static void contents_start(struct page_give *g, bool of_previews)
 {
     const struct page_service *s = g->service;
@@ -84,12 +90,13 @@ static void contents_start(struct page_give *g, bool of_previews)
                                   .heeds = !of_previews && page_is_asked(s, w->domain),
                                   .wanted_count = 3,
                                   .wanted = { STR("html"), STR("data-parsoid"), STR("wikitext") } };
+    /* A preview lies one revision above the page that it was made of (stash.h). */
     if (of_previews)
         g->read.which.name.rev += PAGE_PREVIEW_REVS;
     store_call_then(page_store_read(s->store, &g->read), &g->read.call);
 }
 
-/* What nobody could say is not said to be missing. */
+/* A question that could not be judged is no "missing": the other server asks again later. */
 static err give_failed(const struct page_get *get)
 {
     bool failed = get->outcome == GOT_ORIGIN_FAILED || get->outcome == GOT_REFUSED ||
@@ -97,6 +104,7 @@ static err give_failed(const struct page_get *get)
     return failed ? ERR_UNAVAILABLE : ERR_NOT_FOUND;
 }
 
+/* At home. Whether the render may be given is known; now read it, look for a preview, or refuse. */
 static void hop_give_looked(struct page_get *get)
 {
     struct page_give *g = CONTAINER_OF(get, struct page_give, get);
@@ -116,6 +124,7 @@ static void hop_give_looked(struct page_get *get)
     }
 }
 
+/* Never refuses: it waits as long as the question itself may. */
 static bool waits(struct page_get *get, enum page_wait what)
 {
     struct page_give *g = CONTAINER_OF(get, struct page_give, get);
@@ -124,8 +133,8 @@ static bool waits(struct page_get *get, enum page_wait what)
     return true;
 }
 
-/* A read that fails no condition but one: the client has it already. So nothing is read but the
- * name. */
+/* Looks by a condition that fails only as "the client has it" (GOT_SAME). So the read judges
+ * trust, and reads no bytes. */
 static void give_run(struct task *t)
 {
     struct page_give *g = CONTAINER_OF(t, struct page_give, task);
@@ -149,12 +158,14 @@ static void give_run(struct task *t)
     page_get_start(&g->get);
 }
 
+/* Posted, so that done never runs inside the start. */
 void page_give_start(struct page_give *g)
 {
     g->task.run = give_run;
     home_post(g->home, &g->task);
 }
 
+/* The body of a refusal is a word for people, or the state that hop_gone reads. */
 int page_give_answer(struct page_give *g, str *body)
 {
     struct buf b;

@@ -1,4 +1,5 @@
-/* json.c - renders, traces and titles as JSON. */
+/* json.c - writes renders, traces and titles as JSON, for the answers of the API. Each function
+ * appends to a buffer, which keeps its own failure. */
 #include "page/json.h"
 
 #include "base/date.h"
@@ -17,7 +18,7 @@ void pagejson_time(struct buf *b, const char *name, store_time t)
     buf_printf(b, ",\"%s\":\"%s\"", name, text);
 }
 
-/* "rev":7,"tid":null where it is not known. */
+/* Writes rev and tid, with null for what is not known. */
 static void put_name(struct buf *b, struct page_name n, bool has_rev, bool has_tid)
 {
     char tid[TID_TEXT_BYTES + 1];
@@ -37,6 +38,7 @@ void pagejson_name(struct buf *b, struct page_name n)
     put_name(b, n, true, true);
 }
 
+/* The members that a render and a trace share. */
 static void put_born(struct buf *b, struct page_name n, enum page_state state)
 {
     char text[DATE_RFC3339_BYTES + 1];
@@ -45,7 +47,7 @@ static void put_born(struct buf *b, struct page_name n, enum page_state state)
     buf_printf(b, ",\"rendered_at\":\"%s\",\"state\":\"%s\"", text, page_state_name(state));
 }
 
-/* A revision of which no render is stored has none to name. */
+/* Names what superseded a render. A revision of which no render is stored has no tid to name. */
 static void put_superseded(struct buf *b, store_time at, bool known, struct page_name by)
 {
     pagejson_time(b, "superseded_at", at);
@@ -69,6 +71,7 @@ void pagejson_render(struct buf *b, const struct page_render *r)
     buf_put_c(b, '}');
 }
 
+/* A trace as a render without bytes: clients read both alike. */
 static void put_trace(struct buf *b, const struct page_trace *t)
 {
     put_born(b, t->name, t->state);
@@ -88,6 +91,7 @@ void pagejson_damaged(struct buf *b, struct arena *a, str title, const struct pa
     buf_put_c(b, '}');
 }
 
+/* What keeps the render longer than policy does; one that is over is left out. */
 static void put_holds(struct buf *b, const struct page_explanation *e)
 {
     const struct {
@@ -108,6 +112,8 @@ static void put_holds(struct buf *b, const struct page_explanation *e)
     }
 }
 
+/* Three shapes: nothing is known, a trace, or a stored render. The policy is that of the
+ * removal, where there was one. */
 void pagejson_explanation(struct buf *b, struct arena *a, const struct page_target *t,
                           const struct page_explanation *e)
 {
@@ -129,6 +135,7 @@ void pagejson_explanation(struct buf *b, struct arena *a, const struct page_targ
     if (!gone && !unknown)
         put_holds(b, e);
     buf_put_c(b, ']');
+    /* Only the first damaged row is named: pages_check tells of all. */
     if (e->passed > 0) {
         buf_put(b, STR(",\"damaged\":["));
         pagejson_damaged(b, a, t->title, &e->passed_name);
@@ -137,7 +144,7 @@ void pagejson_explanation(struct buf *b, struct arena *a, const struct page_targ
     buf_put_c(b, '}');
 }
 
-/* ,"name":"text", or null. */
+/* Writes ,"name":"text", or null for an empty text. */
 static void put_text(struct buf *b, const char *name, str text)
 {
     buf_printf(b, ",\"%s\":", name);
@@ -147,6 +154,7 @@ static void put_text(struct buf *b, const char *name, str text)
         buf_put(b, STR("null"));
 }
 
+/* The members that only the wiki knows, as it said them. */
 static void put_told(struct buf *b, const struct render_meta *m, struct tid tid)
 {
     struct page_name name = { .rev = m->rev, .tid = tid };

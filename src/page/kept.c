@@ -1,6 +1,7 @@
-/* kept.c - lists what is kept for editors, and takes it away.
+/* kept.c - lists what is kept for editors, and takes it away, for operators.
  *
- * A token is the number of the bucket in a byte, and the store's own token behind it. */
+ * A token is the index of the bucket in a byte, and the store's own token behind it. Index
+ * buckets_count is the bucket of previews. */
 #include "page/kept.h"
 
 #include "base/log.h"
@@ -17,12 +18,14 @@ static bool is_preview(const struct page_kept_list *l)
     return l->at == l->service->buckets_count;
 }
 
+/* Takes an item into the listing. False: the listing is full, and the item comes with the next. */
 static bool kept_item(void *ctx, str key, const struct page_render *r)
 {
     struct page_kept_list *l = ctx;
     str user = STR(""), title = key;
     if (is_preview(l))
         page_preview_split(key, &user, &title);
+    /* Previews of all users are walked, as their keys begin with the user. */
     if (l->title.n > 0 && !str_eq(title, l->title))
         return true;
     if (l->count == l->limit)
@@ -34,11 +37,13 @@ static bool kept_item(void *ctx, str key, const struct page_render *r)
                              .until = r->stash_until,
                              .bytes = page_render_bytes(r) };
     l->starved = l->starved || k->key.p == NULL;
+    /* Slices of the copy: user and title lie at its ends. */
     k->title = str_skip(k->key, key.n - title.n);
     k->user = str_take(k->key, user.n);
     if (!is_preview(l))
         k->bucket_name = page_settings_now(l->service)[l->at].opts->name;
     else
+        /* As the editor knows it (stash.h). */
         k->name.rev -= PAGE_PREVIEW_REVS;
     return true;
 }
@@ -52,7 +57,8 @@ static bool kept_damaged(void *ctx, str title, const struct page_name *name)
     return true;
 }
 
-/* The bucket is listed as far as it goes. False: another one is next. */
+/* Ends the listing of one bucket. False: it is listed to its end, and another bucket is next.
+ * True: the call is over, and l->next says where to go on. */
 static bool bucket_over(struct page_kept_list *l)
 {
     l->call.why = l->list.call.why;
@@ -70,6 +76,7 @@ static bool bucket_over(struct page_kept_list *l)
             l->next = (str){ .p = bytes, .n = 1 + l->list.next.n };
         }
     }
+    /* Without memory nothing is half told. */
     if (l->call.why == ERR_OK && l->starved)
         l->call.why = ERR_LIMIT;
     if (l->damaged > 0)
@@ -81,7 +88,8 @@ static bool bucket_over(struct page_kept_list *l)
 
 static void bucket_listed(struct store_call *c);
 
-/* From the bucket at which l is on. Without origins there is none for previews. */
+/* Goes on with the bucket at which l is. There is no bucket of previews where no domain has an
+ * origin. */
 static enum store_start list_on(struct page_kept_list *l)
 {
     const struct page_service *s = l->service;
@@ -96,6 +104,7 @@ static enum store_start list_on(struct page_kept_list *l)
     return STORE_DONE;
 }
 
+/* At home. The bucket was LATER. */
 static void bucket_listed(struct store_call *c)
 {
     struct page_kept_list *l = CONTAINER_OF(c, struct page_kept_list, list.call);
@@ -105,6 +114,7 @@ static void bucket_listed(struct store_call *c)
 
 enum store_start page_kept_list(struct page_kept_list *l)
 {
+    /* A token's first byte names the bucket. */
     l->at = l->from.n > 0 ? (unsigned char)l->from.p[0] : 0;
     if (l->at > l->service->buckets_count)
         return store_call_done(&l->call, ERR_BAD);
@@ -141,7 +151,7 @@ void page_kept_json(struct buf *b, const struct page_kept *k)
 
 static enum store_start remove_next(struct page_kept_removal *r);
 
-/* The last one was taken away: what it took of the quota is free again. */
+/* Counts the item that was just taken away, and frees its part of the quota. */
 static void give_back(struct page_kept_removal *r)
 {
     const struct page_service *s = r->list.service;
@@ -151,6 +161,7 @@ static void give_back(struct page_kept_removal *r)
     page_stash_keep(s, page_stash_part(k->bytes, r->order.pinned_ns, ttl_ns), 0);
 }
 
+/* At home. An error ends the removal; what is taken away by then stays counted. */
 static void unstashed(struct store_call *c)
 {
     struct page_kept_removal *r = CONTAINER_OF(c, struct page_kept_removal, order.call);
@@ -161,7 +172,7 @@ static void unstashed(struct store_call *c)
         r->call.done(&r->call);
 }
 
-/* DONE: nothing is left. */
+/* Unstashes the next item. DONE: the listing failed, or nothing is left. */
 static enum store_start remove_next(struct page_kept_removal *r)
 {
     const struct page_service *s = r->list.service;
@@ -180,8 +191,10 @@ static enum store_start remove_next(struct page_kept_removal *r)
         .name = k->name,
         .drop = preview
     };
+    /* A preview lies under the next revision (stash.h), and goes with its stash. */
     if (preview)
         r->order.name.rev += PAGE_PREVIEW_REVS;
+    /* Never inside the start: a long listing must not nest a call in each. */
     store_call_post(page_store_order(s->store, &r->order), &r->order.call);
     return STORE_LATER;
 }

@@ -1,4 +1,6 @@
-/* leave.c - a yes is kept under a lock, by its digest; a question is one call of api.php. */
+/* leave.c - asks a private wiki whether a reader may read a page, for handlers of private
+ * domains. A yes is kept under a lock, by its digest; a question is one call of api.php. Places
+ * are written over: a lost yes costs a question. */
 #include "page/leave.h"
 
 #include "loop/loop.h"
@@ -7,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One yes. All zero: until is over. */
 struct place {
     unsigned char digest[SHA256_BYTES];
     mono until;
 };
+/* Owner: the service. Each digest has one place. */
 struct page_leaves {
     pthread_mutex_t lock;
     struct place places[LEAVE_PLACES];
@@ -33,6 +37,7 @@ void page_leaves_free(struct page_leaves **lp)
     *lp = NULL;
 }
 
+/* The digest is uniform: its first bytes are hash enough. */
 static struct place *place_of(const struct page_leave *l)
 {
     uint32_t n;
@@ -40,7 +45,7 @@ static struct place *place_of(const struct page_leave *l)
     return &l->service->leaves->places[n % LEAVE_PLACES];
 }
 
-/* Each with its length before it: no two readers' words run into one another. */
+/* Adds a text with its length before it: so two different readers never hash the same bytes. */
 static void digest_add(struct evp_md_ctx_st *h, str s)
 {
     uint64_t n = s.n;
@@ -51,6 +56,7 @@ static void digest_add(struct evp_md_ctx_st *h, str s)
 
 bool page_leave_known(struct page_leave *l)
 {
+    /* Nothing is kept for this domain: no digest is needed. */
     if (l->domain->leave_ttl_ms == 0)
         return false;
     struct evp_md_ctx_st *h = sha256_begin();
@@ -59,6 +65,7 @@ bool page_leave_known(struct page_leave *l)
     digest_add(h, l->cookie);
     digest_add(h, l->authorization);
     sha256_end(h, l->digest);
+    /* The lock: 32 bytes are not read at once. */
     struct page_leaves *all = l->service->leaves;
     INVARIANT(pthread_mutex_lock(&all->lock) == 0);
     const struct place *p = place_of(l);
@@ -68,6 +75,7 @@ bool page_leave_known(struct page_leave *l)
     return known;
 }
 
+/* Only after page_leave_known, which has made the digest. */
 static void leave_keep(const struct page_leave *l)
 {
     struct page_leaves *all = l->service->leaves;
@@ -84,7 +92,7 @@ static void leave_over(struct task *t)
     l->done(l);
 }
 
-/* Loop. */
+/* Loop. FINE says that the wiki answered; may_read is what it said. */
 static void leave_told(struct render_request *r, enum render_why why)
 {
     struct page_leave *l = r->ctx;

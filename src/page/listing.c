@@ -1,5 +1,5 @@
-/* listing.c - listings are written while the store walks: a history, and where there is none a look
- * at why; titles. */
+/* listing.c - writes listings as JSON while the store walks, for the API. An empty history is
+ * looked at once more, to say why the title has none. */
 #include "page/listing.h"
 
 #include "base/log.h"
@@ -14,6 +14,7 @@ void page_tell_damage(const struct page_service *s, const struct page_target *t,
                   LOG_CSTR("what", "left out of a listing; palimpsest check names all damage"));
 }
 
+/* Inside the store's walk. False: the page is full, and this item begins the next. */
 static bool listing_item(void *ctx, str title, const struct page_render *r)
 {
     struct page_listing *l = ctx;
@@ -39,7 +40,7 @@ static bool listing_damaged(void *ctx, str title, const struct page_name *name)
     return true;
 }
 
-/* Why a title has no history. */
+/* The title has no history: the trace of its latest says why, if there is one. */
 static enum store_start look_over(struct page_listing *l)
 {
     l->trace = l->read.trace;
@@ -56,6 +57,7 @@ static void listing_looked(struct store_call *c)
 static enum store_start list_over(struct page_listing *l)
 {
     err why = l->list.call.why;
+    /* A page that is not the first may be empty without a reason. */
     bool none = l->text.count == 0 && l->text.damaged_count == 0 && l->from.n == 0;
     page_tell_damage(l->service, l->target, l->text.damaged_count);
     if (why == ERR_OK && !(none && l->what == LIST_HISTORY)) {
@@ -63,6 +65,7 @@ static enum store_start list_over(struct page_listing *l)
                                 l->what == LIST_TITLES ? JSON_LIST_LINKS : JSON_LIST_PLAIN);
         return store_call_done(&l->call, ERR_OK);
     }
+    /* The text is not needed: the answer is an error. */
     json_list_fini(&l->text);
     if (why != ERR_OK)
         return store_call_done(&l->call, why);

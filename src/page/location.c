@@ -1,4 +1,4 @@
-/* location.c - addresses of pages, absolute and relative. */
+/* location.c - writes addresses of pages, absolute and relative, for headers and redirects. */
 #include "page/location.h"
 
 #include "http/percent.h"
@@ -10,6 +10,7 @@ str page_location_base(struct arena *a, str public_url, str domain)
     const str hole = STR("{domain}");
     if (public_url.n == 0)
         return arena_printf(a, "/%.*s/v1", STR_ARG(domain));
+    /* public_url may name the domain more than once. */
     str base = STR(""), url = public_url;
     while (url.n > 0 && base.p != NULL) {
         size_t at = str_find_str(url, hole);
@@ -26,6 +27,7 @@ str page_location_styles(struct arena *a, str public_url, str domain)
     if (public_url.n == 0)
         return STR_NONE;
     str base = page_location_base(a, public_url, domain);
+    /* The host ends with the first slash behind "://". */
     size_t host = str_find_str(base, STR("://")) + 3;
     return str_take(base, host + str_find(str_skip(base, host), '/'));
 }
@@ -40,6 +42,7 @@ str page_location(struct arena *a, const struct page_location *l)
                         STR_ARG(l->query));
 }
 
+/* From the request's path back to the place of its title. */
 static const char *way_back(const struct page_target *t)
 {
     return t->has_tid ? "../../" : t->has_rev ? "../" : "";
@@ -50,6 +53,7 @@ str page_location_redirect(struct arena *a, const struct page_target *from, str 
 {
     size_t hash = str_find(target_key, '#');
     str title = str_take(target_key, hash), fragment = str_skip(target_key, hash);
+    /* Without redirect=false the client would come back here for ever. */
     bool itself = str_eq(title, http_encode(a, from->title));
     return arena_printf(a, "%s%.*s%s%.*s%s%.*s", way_back(from), STR_ARG(title),
                         query.n > 0 || itself ? "?" : "", STR_ARG(query),

@@ -1,13 +1,14 @@
 /* look.c - titles that somebody said changed, on their way to the checks.
  *
  *   page_look -> WAITS -> in a batch: is it known? (pool) -> asked for (loop) -> over
- *                 ^ ^                     \-> no: over            \-> RESTS, when it has no bound
+ *                 ^ ^                     \-> no: over            \-> RESTS, without a bound
  *                 | \------------- said again -----------------------/ |
  *                 \--------------- its time has come ------------------/
  *
- * Invariants: (1) what WAITS or RESTS is in the table, once a title; what is in a batch is not;
- * (2) there is one batch at a time, and while it runs, `running`; (3) what RESTS is in order of its
- * time. */
+ * Invariants
+ *  1. A title that WAITS or RESTS is in the table, once. One in a batch is not.
+ *  2. There is one batch at a time; `running` is set meanwhile.
+ *  3. Titles that REST are in the order of their times. */
 #include "page/look.h"
 
 #include "base/hash.h"
@@ -25,11 +26,12 @@
 enum { REST_LOOK_MS = 100 }; /* how often those at rest are looked at: tests move their clock */
 
 enum look_state { LOOK_WAITS, LOOK_RESTS };
+/* One title that somebody spoke of. Owner: the table, or the batch that took it. */
 struct look {
     struct hash_node node;
     struct list link;
     const struct page_domain *domain;
-    struct title_bound bound;
+    struct title_bound bound; /* what a word must reach: of all who spoke */
     enum look_state state;
     bool recheck;   /* once more, after this */
     bool doubted;   /* its trust has ended */
@@ -38,6 +40,7 @@ struct look {
     char title[];
 };
 
+/* Owner: the service. Any thread fills the table; one batch at a time goes from pool to loop. */
 struct page_looks {
     uint32_t magic;
     const struct page_service *service;
@@ -76,6 +79,7 @@ static void look_count(_Atomic uint64_t *n)
 
 /* ---- the table; under the lock ---- */
 
+/* One batch owns an item without the lock, so its title is read freely. */
 static str title_of(const struct look *k)
 {
     return (str){ .p = k->title, .n = k->title_bytes };
@@ -108,6 +112,7 @@ static struct look *look_new(const struct page_domain *d, str title)
     return k;
 }
 
+/* Both lists are first in, first out: all rests are equally long. */
 static void look_enter(struct page_looks *l, struct look *k, enum look_state state)
 {
     hash_add(&l->table, &k->node, look_hash(l, k->domain, title_of(k)));
@@ -121,6 +126,7 @@ static void look_leave(struct page_looks *l, struct look *k)
     list_remove(&k->link);
 }
 
+/* From its rest back among those that wait. */
 static void look_wake(struct page_looks *l, struct look *k)
 {
     list_remove(&k->link);
@@ -128,7 +134,8 @@ static void look_wake(struct page_looks *l, struct look *k)
     list_append(&l->waiting, &k->link);
 }
 
-/* True: the caller, without the lock, is to begin a batch. */
+/* True: the caller begins a batch, once it has let go of the lock. running is set by now, so no
+ * other does. */
 static bool batch_wanted(struct page_looks *l)
 {
     bool wanted = !l->running && !l->stopped && !list_empty(&l->waiting);
@@ -136,7 +143,7 @@ static bool batch_wanted(struct page_looks *l)
     return wanted;
 }
 
-/* rest: some do. Loop. */
+/* Starts the timer when titles rest and it does not run. Loop. */
 static void timer_want(struct page_looks *l, bool rest)
 {
     if (rest && !l->timed)
@@ -154,7 +161,7 @@ static void batch_begin(struct page_looks *l)
     home_post(loop_pool(l->service->loop), &l->task);
 }
 
-/* The wiki is asked, and nothing that it said before is trusted. */
+/* Has the wiki asked about a known title, and ends the trust in what it said before. */
 static void look_ask(struct page_looks *l, struct look *k)
 {
     const struct page_service *s = l->service;
@@ -163,6 +170,7 @@ static void look_ask(struct page_looks *l, struct look *k)
     if (page_checks_look(s->checks, k->domain, c)) {
         look_count(&l->looked);
         trust_bind(c, &k->bound);
+        /* A doubt of a later instant would deny words that came since. */
         if (!k->doubted)
             trust_doubt(c, clock_store(s->clock));
     } else {
@@ -171,7 +179,8 @@ static void look_ask(struct page_looks *l, struct look *k)
     trust_release(&c);
 }
 
-/* It rests, or is freed. */
+/* A title without a bound rests for one more look; any other is freed. One that was spoken of
+ * again meanwhile waits already, and takes the second look over. */
 static void look_over(struct page_looks *l, struct look *k)
 {
     looks_lock(l);
@@ -189,7 +198,7 @@ static void look_over(struct page_looks *l, struct look *k)
         free(k);
 }
 
-/* Loop. */
+/* Loop. All are asked for before any rests, so that one call of the checks takes them. */
 static void asked_run(struct task *t)
 {
     struct page_looks *l = CONTAINER_OF(t, struct page_looks, task);
@@ -207,7 +216,8 @@ static void asked_run(struct task *t)
         batch_begin(l);
 }
 
-/* Pool. The store has said it. */
+/* Pool. The store has answered for one title: known ones move to the front of the batch. A row
+ * that cannot be read counts as known. */
 static void look_told(struct page_looks *l)
 {
     struct look *k = l->batch[l->batch_at++];
@@ -228,6 +238,8 @@ static void knows_done(struct store_call *c)
     batch_next(l);
 }
 
+/* One request of the store after the other, from the pool; in the end the loop takes the known
+ * ones. */
 static void batch_next(struct page_looks *l)
 {
     while (l->batch_at < l->batch_end) {
@@ -244,7 +256,7 @@ static void batch_next(struct page_looks *l)
     home_post(loop_home(l->service->loop), &l->task);
 }
 
-/* Pool. */
+/* Pool. Takes what waits: from here on the titles are the batch's. */
 static void batch_run(struct task *t)
 {
     struct page_looks *l = CONTAINER_OF(t, struct page_looks, task);
@@ -261,7 +273,7 @@ static void batch_run(struct task *t)
 
 /* ---- once more ---- */
 
-/* Under the lock: the first whose time has come, awake; NULL: none. */
+/* Takes the first title whose rest is over, awake again; NULL: none. Under the lock. */
 static struct look *rested_take(struct page_looks *l, store_time now)
 {
     struct list *first = list_first(&l->resting);
@@ -269,10 +281,12 @@ static struct look *rested_take(struct page_looks *l, store_time now)
     if (k == NULL || store_time_before(now, k->due))
         return NULL;
     look_wake(l, k);
+    /* Its second look is its last, unless somebody speaks of it again. */
     k->recheck = k->doubted = false;
     return k;
 }
 
+/* Loop. */
 static void timer_fired(void *ctx)
 {
     struct page_looks *l = ctx;
@@ -281,6 +295,8 @@ static void timer_fired(void *ctx)
     looks_lock(l);
     for (struct look *k = rested_take(l, now); k != NULL; k = rested_take(l, now)) {
         const struct trust_key key = { .domain = k->domain->number, .title = title_of(k) };
+        /* The second look is a doubt of its own: words since the first may come from a copy that
+         * was behind. */
         k->doubted = page_trust_doubt(l->service->trust, &key, now, &none);
         look_count(&l->rechecked);
     }
@@ -294,7 +310,8 @@ static void timer_fired(void *ctx)
 
 /* ---- from outside ---- */
 
-/* Under the lock. NULL: there are too many. */
+/* The title's item, waiting; NULL: there are too many, or nothing begins any more. Under the
+ * lock. */
 static struct look *look_at(struct page_looks *l, const struct page_domain *d, str title)
 {
     struct look *k = look_find(l, d, title);
@@ -323,6 +340,7 @@ bool page_look(const struct page_service *s, const struct page_domain *d, str ti
     return page_look_told(s, d, title, &b);
 }
 
+/* The trust ends before the item waits: a reader that comes in between asks by itself. */
 bool page_look_told(const struct page_service *s, const struct page_domain *d, str title,
                     const struct title_bound *bound)
 {
@@ -388,6 +406,7 @@ static void list_forget(struct page_looks *l, struct list *looks)
     }
 }
 
+/* A batch that runs goes on to its end; look_over then keeps nothing. */
 void page_looks_stop(struct page_looks *l)
 {
     MAGIC_CHECK(l, LOOKS_MAGIC);
@@ -401,6 +420,7 @@ void page_looks_stop(struct page_looks *l)
 
 bool page_looks_idle(const struct page_looks *l)
 {
+    /* Only its lock is written. */
     struct page_looks *of = unconst(l); /* its lock alone */
     looks_lock(of);
     bool idle = !l->running;

@@ -1,9 +1,10 @@
-/* look_written.c - titles that events and purges name are looked at as their domains know them. */
+/* look_written.c - turns titles that events and purges name into keys of their domains, and has
+ * them looked at. */
 #include "page/look.h"
 #include "page/title.h"
 
-/* A wiki writes its titles as keys, but for a namespace that has two names. So they stand for
- * themselves while its rules are not known. */
+/* The key of a title while the wiki's rules are not known. A wiki writes its titles as keys in
+ * events, but for a namespace that has two names. */
 static str own_key(struct arena *a, str title)
 {
     str copy = arena_copy(a, title), key;

@@ -1,16 +1,20 @@
 /* make.c - the maker of one flight.
  *
- *   start -> look: in the store? (pool) -(no)-> ask the origin (loop) -> put (pool) -> finish
- * (loop) \        \-(yes)-> finish (loop)           ^                        \-(purged)-/
- *       \-(fresh, or unchanged since it was looked for)-/
+ *   start (loop) -> look: in the store? (pool) -(no)-> ask the origin (loop) -> put (pool) ->
+ * finish |                   \-(yes)-> finish (loop)       ^                       / |
+ * |-------(purged)-------/
+ *      \-(fresh, or unchanged since it was looked for)---/
  *
- * What the origin denies is marked in the store before the put or the end (ask.h). What it denies
- * while a render is on its way to the store finds nothing to mark there: so the maker looks at the
- * cells of trust.h once the render is stored, which are told before the store is (make_late.c).
- * Where servers share a store, a word counts as said a little later than it was (title.h), so a
- * render that follows it at once is refused; the maker rests that long before it asks again.
- * Invariants: one of look, ask, put, rest is under way from start to finish, and whoever ends it
- * hands m on; the maker's calls of the flight, finish among them, are on the loop. */
+ * What the origin denies is marked in the store before the put or the end (ask.h). A denial that
+ * comes while a render is on its way to the store finds nothing to mark. So the maker looks at the
+ * cells of trust.h once the render is stored: they are told before the store is (make_late.c).
+ *   Where servers share a store, a word counts as said a little later than it was (title.h). A
+ * render that follows the word at once is refused: the maker rests that long before it asks again.
+ *
+ * Invariants
+ *  1. One of look, ask, put and rest is under way from start to finish; the one that ends hands m
+ *     on.
+ *  2. The maker's calls of the flight, finish among them, are on the loop. */
 #include "page/make_impl.h"
 
 #include "base/budget.h"
@@ -45,6 +49,7 @@ enum {
 
 /* ---- the value ---- */
 
+/* Its last reference is gone; any thread. */
 static void made_free(struct flight_value *v)
 {
     struct page_made *made = page_made_of(v);
@@ -78,7 +83,8 @@ static void value_set(struct make *m, struct page_name name, bool found)
     m->value = made;
 }
 
-/* Nobody is to be answered from the store under this title. */
+/* The flight's value when nothing was made: the title under which the wiki has the page. Waiters
+ * look under that. */
 static void value_set_moved(struct make *m, const struct render_meta *meta)
 {
     value_set(m, (struct page_name){ 0 }, false);
@@ -90,6 +96,7 @@ static void value_set_moved(struct make *m, const struct render_meta *meta)
 
 /* ---- ending ---- */
 
+/* The flight needs the maker no longer. A maker that never joined comes here, too (make_new). */
 static void make_release(void *ctx)
 {
     struct make *m = ctx;
@@ -102,7 +109,8 @@ static void make_release(void *ctx)
     free(m);
 }
 
-/* A wiki that is down fails every title that is asked for: one line for all of them. */
+/* Logs a failure. A wiki that is down fails every title that is asked for: one line a minute
+ * tells of all. */
 static void tell_failed(struct make *m)
 {
     struct page_failures *told = &m->target.domain->failures[m->why];
@@ -117,7 +125,7 @@ static void tell_failed(struct make *m)
     *told = (struct page_failures){ .at = now };
 }
 
-/* Others hold the memory: no fault of the origin's, and not to be remembered when they are done. */
+/* A starved arena is no fault of the origin's: the error is one of ours, and is not remembered. */
 static void heed_starved(struct make *m)
 {
     if (m->why == ERR_OK || m->why == ERR_SHUTDOWN || !arena_is_starved(&m->arena))
@@ -127,7 +135,8 @@ static void heed_starved(struct make *m)
     err_note_set(&m->note, "%s", BUDGET_FULL_TEXT);
 }
 
-/* Loop thread. m may be gone afterwards. */
+/* Ends the flight with value or error, and tells who else wants to know. Loop; m may be gone
+ * behind it. */
 void make_finish(struct make *m)
 {
     heed_starved(m);
@@ -140,11 +149,13 @@ void make_finish(struct make *m)
     struct flight_value *value = m->why == ERR_OK ? &m->value->v : NULL;
     bool made = value != NULL && !m->value->found && m->value->moved_to == NULL &&
                 (m->flags & MAKE_ARRIVED) == 0;
+    /* Other servers may ask for it by its name. */
     if (made)
         (void)page_hop_note(m->service, &(struct page_hop_note){ .domain = m->target.domain,
                                                                  .bucket = m->target.settings->opts,
                                                                  .title = m->target.title,
                                                                  .name = m->value->name });
+    /* Told in make_release: by then the flight has put it into Redis. */
     if (made && (m->flags & MAKE_FRESH) != 0) {
         m->flags |= MAKE_TOLD;
         m->name = m->value->name;
@@ -164,6 +175,7 @@ void make_fail(struct make *m, err why, const char *note)
 
 static void ask_start(struct make *m);
 
+/* Nothing came from elsewhere: makes it here, unless the wish was only to take it. */
 void make_here(struct make *m)
 {
     if ((m->flags & MAKE_TAKE) == 0) {
@@ -175,7 +187,8 @@ void make_here(struct make *m)
     make_finish(m);
 }
 
-/* How long the wiki is not to be asked again; 0: it may be. */
+/* How long to rest before the wiki is asked again: a question at put.again_at or later is not
+ * refused by the same word. 0: not at all, also where the flight would be over by then. */
 static int64_t rest_ms(const struct make *m)
 {
     if (m->rests == MAKE_RESTS_MAX)
@@ -188,6 +201,7 @@ static int64_t rest_ms(const struct make *m)
                                                                                              : 0;
 }
 
+/* Loop: the rest is over, or make_cancel ended it. */
 static void rested(void *ctx)
 {
     struct make *m = ctx;
@@ -210,7 +224,8 @@ static void make_rest(struct make *m, int64_t ms)
     loop_timer_start(m->rest, ms, 0);
 }
 
-/* A purge or a word of the wiki came in between: once more, of what is there now. */
+/* A purge or a word of the wiki came in between: makes it once more, of what is there now. Tries
+ * are bounded: else purges could keep a wiki busy for ever. */
 void make_again(struct make *m)
 {
     int64_t ms = rest_ms(m);
@@ -244,8 +259,8 @@ static void make_end(struct make *m)
 
 /* ---- storing ---- */
 
-/* A change of the page is visible from here on: by how much later than it was made? Each of the two
- * times is by one clock: until the wiki said so, by its own; from the question on, by ours. */
+/* Measures how long a change of the page took to be visible here. Two spans, each by one clock:
+ * from the touch to the word, by the wiki's; from the question to now, by ours. */
 static void count_visible(const struct make *m)
 {
     const struct page_put *p = &m->put;
@@ -259,7 +274,7 @@ static void count_visible(const struct make *m)
                       known_ns + clock_store(m->service->clock).ns - w->asked_at.ns);
 }
 
-/* Loop. */
+/* Loop. The render is stored, or is not. */
 static void put_done(struct store_call *c)
 {
     struct make *m = CONTAINER_OF(c, struct make, put.call);
@@ -280,7 +295,8 @@ static void put_done(struct store_call *c)
         make_finish(m);
 }
 
-/* The target of a redirect stands with the HTML, under a name that is never sent as it is. */
+/* Adds a redirect's target to the headers of the HTML. False: the arena is full. location is
+ * never sent as it is. */
 static bool add_target(struct make *m, struct page_put_content *html)
 {
     const struct render_request *r = &m->ask.request;
@@ -292,6 +308,8 @@ static bool add_target(struct make *m, struct page_put_content *html)
     return html->headers.p != NULL && title.p != NULL;
 }
 
+/* Fills the put once the store has made the tid, which goes into the HTML's head. Inside the
+ * store's put. CORRUPT: the origin gave no HTML with a head, or nothing that the bucket keeps. */
 static err fill_contents(struct page_put *put)
 {
     struct make *m = CONTAINER_OF(put, struct make, put);
@@ -309,8 +327,9 @@ static err fill_contents(struct page_put *put)
     return put->contents_count > 0 ? ERR_OK : ERR_CORRUPT;
 }
 
-/* Across servers the fence orders renders of one key, as the lease did (docs/flights.md, 6); but
- * it is older than a purge that came under that lease. */
+/* The instant of the lease, by which renders of one key are ordered across servers, as the lease
+ * was (docs/flights.md, 6). ZERO: there is none, or a purge came under that lease, or Redis's
+ * clock is too far from ours. */
 static store_time fence_of(const struct make *m)
 {
     uint64_t fence_us = flight_fence(m->flight);
@@ -324,6 +343,7 @@ static store_time fence_of(const struct make *m)
 void make_put(struct make *m)
 {
     uint64_t rev = m->ask.request.meta.rev;
+    /* A making of the latest counts as the newest, whatever the metadata says. */
     bool newest = m->target.has_rev ? render_is_latest(&m->ask.request.meta) : true;
     bool arrived = (m->flags & MAKE_ARRIVED) != 0;
     const struct render_meta *meta = &m->ask.request.meta;
@@ -340,6 +360,8 @@ void make_put(struct make *m)
                                 .fence = fence_of(m),
                                 .random = entropy_u64(),
                                 .fill = fill_contents,
+                                /* An older revision must not become the latest: the next number
+                                 * is known to exist. */
                                 .behind = newest ? 0 : rev + 1,
                                 .said_at = arrived ? make_arrived_said_at(m, m->tid) : m->ask.began,
                                 .heeds = true,
@@ -347,6 +369,7 @@ void make_put(struct make *m)
                                 .revised = meta->rev == meta->last_rev ? meta->revised_s : 0,
                                 .asked = m->target.has_rev,
                                 .arena = &m->arena };
+    /* Checks of the put itself fail at once. */
     if (page_store_put(m->service->store, &m->put) == STORE_LATER)
         return;
     err why = m->put.call.why;
@@ -357,7 +380,7 @@ void make_put(struct make *m)
 
 /* ---- asking ---- */
 
-/* Pool. */
+/* Pool. The origin has answered, and its marks are in the store. */
 static void make_asked(struct page_ask *a)
 {
     struct make *m = CONTAINER_OF(a, struct make, ask);
@@ -371,12 +394,14 @@ static void make_asked(struct page_ask *a)
         value_set_moved(m, &a->request.meta);
     } else {
         make_fail(m, page_err_of_render(a->why), a->request.note.text);
+        /* A denial is no failure: nothing is remembered of it, and the next reader asks again. */
         m->keep =
             a->why != RENDER_NO_PAGE && a->why != RENDER_NO_REVISION && a->why != RENDER_SUPPRESSED;
     }
     make_end(m);
 }
 
+/* Also for another try: the flags of what arrived end here. */
 static void ask_start(struct make *m)
 {
     m->flags &= ~(unsigned)MAKE_ARRIVED;
@@ -394,6 +419,7 @@ static void ask_start(struct make *m)
 
 /* ---- looking again ---- */
 
+/* Loop. What is stored by now may do: then nothing is made. */
 static void make_looked(struct store_call *c)
 {
     struct make *m = CONTAINER_OF(c, struct make, read.call);
@@ -426,7 +452,8 @@ static void look_run(struct task *t)
     store_call_post(page_store_read(m->service->store, &m->read), &m->read.call);
 }
 
-/* Might it be stored by now? Not if it is what whoever asked looked for in vain. */
+/* Might the render be stored by now? Not if it was looked for in vain and the title has not
+ * changed since. */
 static bool must_look(const struct make *m)
 {
     return (m->flags & (MAKE_FRESH | MAKE_DATED)) != MAKE_FRESH &&
@@ -435,7 +462,8 @@ static bool must_look(const struct make *m)
 
 /* ---- the flight's calls, on the loop ---- */
 
-/* It may have run before, under a lease that was lost. */
+/* Sets m for a run. It may have run before, under a lease that was lost: nothing of that run
+ * counts. */
 void make_begin(struct make *m, struct flight *f)
 {
     INVARIANT(m->value == NULL);
@@ -460,6 +488,7 @@ static void make_start(struct flight *f, void *ctx)
     home_post(loop_pool(m->service->loop), &m->task);
 }
 
+/* Loop. Finish comes soon, by the way of whatever is under way. */
 static void make_cancel(struct flight *f, void *ctx)
 {
     struct make *m = ctx;
@@ -471,6 +500,7 @@ static void make_cancel(struct flight *f, void *ctx)
         page_ask_cancel(&m->ask);
 }
 
+/* ---- joining; any thread ---- */
 /* ---- joining ---- */
 
 void page_make_share_id(const struct page_target *t, uint64_t rev,
@@ -504,6 +534,7 @@ static struct make *make_new(const struct page_service *s, const struct page_wis
     }
     arena_init(&m->arena, s->arena_bytes_max);
     arena_share(&m->arena, s->budget);
+    /* wish is the caller's: what outlives page_make is copied. */
     m->target.title = arena_copy(&m->arena, wish->title);
     if (m->target.title.p != NULL)
         return m;
@@ -511,7 +542,7 @@ static struct make *make_new(const struct page_service *s, const struct page_wis
     return NULL;
 }
 
-/* How long ago that was. */
+/* How long ago wish->since was, for the flight, which counts by another clock. */
 static int64_t since_ago_ms(const struct page_service *s, const struct page_wish *wish)
 {
     int64_t ns = clock_store(s->clock).ns - wish->since.ns;
@@ -520,6 +551,7 @@ static int64_t since_ago_ms(const struct page_service *s, const struct page_wish
 
 err page_make(const struct page_service *s, const struct page_wish *wish, struct flight_waiter *w)
 {
+    /* take has a flight of its own: its waiters would not wait for a making. */
     char key[FLIGHT_KEY_BYTES_MAX];
     int n = snprintf(key, sizeof key, "%s %s %.*s %llu %.*s", wish->take ? "take" : "render",
                      wish->settings->opts->name, STR_ARG(wish->domain->name),

@@ -1,10 +1,10 @@
-/* make_late.c - a render that was stored after the wiki had denied it, to somebody who asked later.
- */
+/* make_late.c - a render was stored after the wiki had denied it to somebody who asked later:
+ * for make.c, right behind the put. */
 #include "loop/loop.h"
 #include "page/make_impl.h"
 #include "page/trusted.h"
 
-/* Loop. */
+/* Loop. The mark is on disk, or could not be written; in both cases the render is not given. */
 static void late_hidden(struct store_call *c)
 {
     struct make *m = CONTAINER_OF(c, struct make, hear.call);
@@ -14,6 +14,7 @@ static void late_hidden(struct store_call *c)
         make_finish(m);
 }
 
+/* Pool: the store's hear looks first. */
 static void late_run(struct task *t)
 {
     struct make *m = CONTAINER_OF(t, struct make, task);
@@ -31,6 +32,7 @@ bool make_came_late(struct make *m)
 {
     struct page_denied d =
         page_denied_since(m->service, &m->target, m->put.stored.rev, m->put.said_at);
+    /* The title's first word came while the render was made: the put could not judge by it. */
     bool moved = d.why == RENDER_FINE && m->put.first &&
                  page_word_moved(m->service, &m->target, m->put.word, m->put.said_at, &d.at);
     if (d.why == RENDER_FINE && !moved)

@@ -2,7 +2,8 @@
  *
  *   accept (loop) -> sealed, whole, in time? (pool) -(yes)-> put
  *                                                  \-(no)-> made here (loop)
- * What a maker travels by is sealed.h, both ways. */
+ *
+ * The bytes are those of sealed.h, both ways. */
 #include "loop/loop.h"
 #include "page/make_impl.h"
 #include "page/sealed.h"
@@ -13,6 +14,7 @@ static struct page_sealing sealing_of(const struct make *m)
     return (struct page_sealing){ .peers = m->service->peers, .target = &m->target };
 }
 
+/* On the loop, when the flight shares its value. */
 err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
 {
     const struct make *m = ctx;
@@ -22,6 +24,7 @@ err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
     const struct render_request *r = &m->ask.request;
     struct page_sealing s = sealing_of(m);
     struct page_travel t = { .name = value->name,
+                             /* Only a newest revision was put without `behind`. */
                              .latest = m->put.behind == 0,
                              .has_word = m->ask.has_word && !m->ask.word.missing,
                              .word = m->ask.word,
@@ -38,7 +41,8 @@ store_time make_arrived_said_at(const struct make *m, struct tid tid)
     return store_time_min(tid_time(tid), m->ask.began);
 }
 
-/* Not from a time to come, nor from before the wiki denied it. */
+/* Is the name's instant believable: not in a time to come, nor before the wiki denied the
+ * revision? */
 static bool arrived_in_time(const struct make *m, const struct page_travel *t)
 {
     store_time last = store_time_add(m->ask.began, PAGE_TID_AHEAD_NS);
@@ -48,12 +52,15 @@ static bool arrived_in_time(const struct make *m, const struct page_travel *t)
                    .why == RENDER_FINE;
 }
 
-/* Where the wiki is asked for its words, a render without one would never be found too old. */
+/* Must it come with a word? Where the wiki is asked for words, a render without one would never
+ * be found too old. */
 static bool wants_word(const struct make *m)
 {
     return m->service->trust != NULL && origin_has_api(m->target.domain->origin);
 }
 
+/* Loop. Makes it here, and shares nothing more: the lease that came with the bytes may be
+ * anybody's. */
 static void refused_run(struct task *t)
 {
     struct make *m = CONTAINER_OF(t, struct make, task);
@@ -66,7 +73,8 @@ static void refused_run(struct task *t)
     }
 }
 
-/* Pool. */
+/* Pool. Turns the bytes into what the origin would have answered. False: they are not to be
+ * believed. */
 static bool arrived_take(struct make *m)
 {
     struct page_travel t;
@@ -95,10 +103,11 @@ static void arrived_run(struct task *t)
         make_put(m);
         return;
     }
-    m->task.run = refused_run; /* nobody's, another version's, or no render at all */
+    m->task.run = refused_run; /* of nobody's, of another version, or no render */
     home_post(loop_home(m->service->loop), &m->task);
 }
 
+/* Loop. bytes are the flight's: they are copied before the pool reads them. */
 void make_accept(struct flight *f, const struct flight_arrival *a, void *ctx)
 {
     struct make *m = ctx;

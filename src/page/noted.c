@@ -1,4 +1,5 @@
-/* noted.c - sets of four places, by a hash; of a full set the place goes that was told first. */
+/* noted.c - remembers when renders were told of, for hop.c. Sets of four places, by a hash; in a
+ * full set the place that was told first is taken. */
 #include "page/noted.h"
 
 #include <stdatomic.h>
@@ -7,8 +8,8 @@
 
 enum { WAYS = 4, SETS = PAGE_NOTED_PLACES / WAYS };
 
-/* Two that write to one at once may mix what and at: then a render is told once more, or not until
- * the other one's time. */
+/* One render, as a hash of its key, and when it was told. Two writers at once may mix what and
+ * at: then a render is told once too often, or not until the other one's time. */
 struct place {
     _Atomic uint64_t what; /* 0: empty */
     _Atomic int64_t at;    /* store_time */
@@ -40,10 +41,11 @@ static uint64_t what_of(const struct page_noted *n, const struct page_noted_key 
     uint64_t h = XXH3_64bits_withSeed(tid, sizeof tid, n->seed ^ k->domain);
     h = XXH3_64bits_withSeed(bucket.p, bucket.n, h ^ k->name.rev);
     h = XXH3_64bits_withSeed(k->title.p, k->title.n, h);
+    /* 0 means empty. */
     return h == 0 ? 1 : h;
 }
 
-/* The render's own place, or the one that it gets. */
+/* The place of this render, or the one that it takes: an empty one, or that of the oldest. */
 static struct place *place_of(struct place set[WAYS], uint64_t what)
 {
     struct place *oldest = &set[0];
@@ -70,6 +72,7 @@ bool page_noted_due(struct page_noted *n, const struct page_noted_key *key, stor
         return false;
     }
     *again = store_time_add(now, age_ns);
+    /* Of two hits at once one wins, and tells. */
     if (!atomic_compare_exchange_strong(&p->at, &at, now.ns))
         return false; /* another one tells it, or took the place: then the next hit tells it */
     atomic_store(&p->what, what);

@@ -1,6 +1,8 @@
-/* old.c - by the wiki's last word, and by age. */
+/* old.c - says whether a render is to be made anew, by the wiki's last word and by age: for
+ * reads, makers and remake.c. */
 #include "page/old.h"
 
+/* Was it made before the domain was told to make all anew (redo.h)? */
 static bool is_told(const struct page_domain *d, const struct page_render *r)
 {
     return d->redo_ns != NULL && title_made_at(r).ns < atomic_load(d->redo_ns);
@@ -9,15 +11,18 @@ static bool is_told(const struct page_domain *d, const struct page_render *r)
 store_time page_old_at(const struct page_domain *d, const struct page_render *r)
 {
     if (is_told(d, r))
+        /* 0 or less: age alone never makes it old. */
         return STORE_TIME_ZERO;
     return d->rerender_after_ns > 0 ? store_time_add(title_made_at(r), d->rerender_after_ns)
                                     : STORE_TIME_NEVER;
 }
 
+/* From the surest reason to the weakest: why.c shows the first that holds. */
 enum page_old page_old(const struct page_domain *d, const struct page_read *r, store_time now)
 {
     if (r->heard && !r->word.missing && r->word.rev > r->render.name.rev)
         return OLD_NEWER;
+    /* heard and dated are by the same word: without one dated is NOT. */
     if (r->dated == DATED_TOUCHED && d->rerender != RERENDER_NEVER)
         return OLD_TOUCHED;
     if (is_told(d, &r->render))
@@ -32,7 +37,8 @@ struct page_purge page_old_purge(const struct page_domain *d, const struct page_
                                 .before = title_making_of(&r->render) };
 }
 
-/* A newer revision is not waited for: what its own edit touched is settled. */
+/* Is it made anew without a reader, and when at the soonest? A newer revision need not settle:
+ * what its own edit touched is settled. */
 static struct page_anew anew_of(const struct page_domain *d, const struct page_read *r,
                                 store_time now, int64_t settle_s)
 {
@@ -46,6 +52,7 @@ static struct page_anew anew_of(const struct page_domain *d, const struct page_r
                                    .since = r->word.asked_at };
     case OLD_TOLD:
         return (struct page_anew){ .is = true, .due = now, .since.ns = atomic_load(d->redo_ns) };
+    /* Age alone is for readers: see old.h. */
     case OLD_AGED:
     case OLD_NOT:
         break;

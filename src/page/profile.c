@@ -1,4 +1,5 @@
-/* profile.c - compares the version of a specification that a client accepts with the stored one. */
+/* profile.c - compares the version of a specification that a client accepts with the stored one,
+ * for reads. */
 #include "page/profile.h"
 
 #include "http/parameter.h"
@@ -10,7 +11,7 @@ struct spec {
     uint64_t version[VERSION_PARTS];
 };
 
-/* "https://.../Specs/HTML/2.4.0". */
+/* Splits "https://.../Specs/HTML/2.4.0". False: it has no version of three numbers. */
 static bool parse_spec(str profile, struct spec *out)
 {
     size_t at = profile.n;
@@ -24,7 +25,7 @@ static bool parse_spec(str profile, struct spec *out)
     return version.p == NULL && at > 0;
 }
 
-/* q=0, q=0.0 and so on. */
+/* Is its weight 0: q=0, q=0.0 and so on? */
 static bool is_refused(struct arena *a, str range)
 {
     str q;
@@ -47,6 +48,7 @@ static bool takes_type(str range, str type)
            str_eq_nocase(str_take(wanted, slash), str_take(type, str_find(type, '/')));
 }
 
+/* Another major version never serves; of one major a later minor does. */
 static enum profile_verdict compare(const struct spec *wanted, const struct spec *stored)
 {
     if (stored->version[0] != wanted->version[0])
@@ -65,6 +67,7 @@ enum profile_verdict profile_judge(struct arena *a, str accept, str content_type
     if (accept.n == 0 || !http_parameter(a, content_type, STR("profile"), &profile) ||
         !parse_spec(profile, &stored))
         return PROFILE_SERVES;
+    /* One range that is served decides; else a newer version may come of a new making. */
     while (accept.n > 0) {
         str range = http_part_next(&accept, ',');
         if (range.n == 0 || is_refused(a, range))

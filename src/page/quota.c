@@ -1,4 +1,5 @@
-/* quota.c - bytes that are kept, given back over their time. */
+/* quota.c - counts bytes that are kept, and gives them back evenly over their time (a leaky
+ * bucket), for stash.c. */
 #include "page/quota.h"
 
 #include <pthread.h>
@@ -12,6 +13,7 @@ struct page_quota {
     int64_t ttl_ns;
     pthread_mutex_t lock;
     uint64_t kept; /* bytes, as of kept_at */
+    /* `kept` is brought up to date by each call, not by a timer. */
     store_time kept_at;
 };
 
@@ -30,6 +32,7 @@ void page_quota_set(struct page_quota *q, uint64_t bytes_max, int64_t ttl_ns)
 {
     MAGIC_CHECK(q, QUOTA_MAGIC);
     INVARIANT(pthread_mutex_lock(&q->lock) == 0);
+    /* Without a limit nothing was counted. */
     if (q->bytes_max == 0)
         q->kept = 0;
     q->bytes_max = bytes_max;
@@ -48,7 +51,8 @@ void page_quota_free(struct page_quota **qp)
     *qp = NULL;
 }
 
-/* Gives back what is due, then takes n, when it fits or must be. */
+/* Gives back what time has freed, then takes n, if it fits or must be. The leak is bytes_max in
+ * ttl_ns, however much is kept. */
 static bool quota_keep(struct page_quota *q, uint64_t n, bool must, store_time now)
 {
     MAGIC_CHECK(q, QUOTA_MAGIC);
@@ -62,6 +66,7 @@ static bool quota_keep(struct page_quota *q, uint64_t n, bool must, store_time n
     double back =
         all ? (double)q->kept : (double)q->bytes_max * (double)elapsed / (double)q->ttl_ns;
     if (all || back >= 1) { /* less than a byte is for a later call */
+        /* A part of a byte is not lost: kept_at stays until there is a whole one. */
         q->kept -= back >= (double)q->kept ? q->kept : (uint64_t)back;
         q->kept_at = now;
     }
@@ -79,7 +84,7 @@ bool page_quota_take(struct page_quota *q, uint64_t n, store_time now)
 
 void page_quota_take_too(struct page_quota *q, uint64_t n, store_time now)
 {
-    (void)quota_keep(q, n, true, now); /* it fits */
+    (void)quota_keep(q, n, true, now); /* must: never refused */
 }
 
 void page_quota_give(struct page_quota *q, uint64_t n)

@@ -1,4 +1,4 @@
-/* range.c - Range and If-Range. */
+/* range.c - Range and If-Range against a render, for reads. */
 #include "page/range.h"
 
 #include "page/etag.h"
@@ -12,6 +12,7 @@ struct http_range page_range(const struct page_range_fields *f, struct page_name
         return whole;
     if (f->if_range.n == 0)
         return http_range(f->range, size);
+    /* If-Range needs a strong tag (RFC 9110 13.1.5); a date never matches a render. */
     if (str_eq(f->if_range, STR("*")) ||
         !http_etag_matches(f->if_range, page_tag(name, text), false))
         return whole;

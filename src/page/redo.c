@@ -1,6 +1,7 @@
-/* redo.c - the instant before which all of a domain is to be made anew: a note of the store.
+/* redo.c - the instant before which all renders of a domain are to be made anew, for the API and
+ * for old.c: a note of the store.
  *
- * Bytes: version u8, the instant. */
+ * Bytes: version u8, the instant i64. */
 #include "page/redo.h"
 
 #include "base/buf.h"
@@ -8,7 +9,8 @@
 
 enum { REDO_VERSION = 1 };
 
-/* Who reads after the counters moved sees the instant; ready answers of before end. */
+/* At home, once the note is on disk. The instant comes before the counters: a reader that sees
+ * them moved sees it, and ready answers end. */
 static void redo_noted(struct store_call *c)
 {
     struct page_redo *r = CONTAINER_OF(c, struct page_redo, note.call);
@@ -40,6 +42,7 @@ err page_redo_load(const struct page_service *s, const struct page_domain *d)
     char bytes[PAGE_NOTE_BYTES_MAX];
     size_t n = 0;
     err e = page_store_note_get(s->store, d->number, PAGE_NOTE_REDO, bytes, &n);
+    /* Nobody ever asked for it. */
     if (e == ERR_NOT_FOUND)
         return ERR_OK;
     if (e == ERR_OK && (n != REDO_BYTES || bytes[0] != REDO_VERSION))

@@ -6,11 +6,12 @@
  *                |                                     \- failed - MADE -> over
  *                \-------------- a word came meanwhile ----------/
  *
- * Invariants: (1) an item is in the table until it is over, once a title and bucket; (2) it is in
- * its line while it WAITS, and in no list else: it comes last and leaves first; (3) a line is in
- * `active` while somebody WAITS there; (4) `running` of a line is of its items that are LOOKED at
- * or MADE. Table, lists and states change under the lock; all but the entry of an item, on the
- * loop. */
+ * Invariants
+ *  1. An item is in the table until it is over, once a title and bucket.
+ *  2. It is in its line while it WAITS, and in no list else: it comes last and leaves first.
+ *  3. A line is in `active` while somebody WAITS there.
+ *  4. `running` of a line counts its items that are LOOKED at or MADE.
+ *  5. Table, lists and states change under the lock; all but the entry of an item, on the loop. */
 #include "page/remake.h"
 
 #include "base/hash.h"
@@ -38,7 +39,7 @@ static const unsigned remake_next[REMAKE_STATES] = {
     [REMAKE_MADE] = BIT(REMAKE_WAITS) | BIT(REMAKE_JUDGED),
 };
 
-/* A domain's. */
+/* The items of one domain that wait. Owner: page_remakes. */
 struct remake_line {
     struct list active;
     struct list items; /* that WAIT */
@@ -46,12 +47,13 @@ struct remake_line {
     struct page_rerender_limits limits;
     unsigned waiting, running;
     uint64_t came; /* into the line, ever */
+    /* nothing begins before: by pace, after a failure */
     mono paced_until, paused_until;
     unsigned failures; /* in a row */
     uint64_t made, failed, dropped;
 };
 
-/* What is under way for an item. */
+/* What is under way for an item: large, so an item that WAITS has none. Owner: the item. */
 struct remake_turn {
     struct remake *of;
     struct task task;
@@ -60,6 +62,7 @@ struct remake_turn {
     struct arena arena;
     struct flight_waiter flight;
 };
+/* One title in one bucket. Owner: the table; freed when it is over. */
 struct remake {
     struct hash_node node;
     struct list link;
@@ -77,6 +80,8 @@ struct remake {
     char title[];
 };
 
+/* Owner: the service. The lock covers table, lists and counters; page_remake enters from any
+ * thread. */
 struct page_remakes {
     const struct page_service *service;
     uint64_t seed;
@@ -106,6 +111,7 @@ static struct remake_line *line_of(const struct page_remakes *r, const struct pa
     return &r->lines[d - r->service->domains];
 }
 
+/* Never changes while the item lives: read without the lock. */
 static str title_of(const struct remake *m)
 {
     return (str){ .p = m->title, .n = m->title_bytes };
@@ -146,6 +152,7 @@ static struct remake *remake_new(struct page_remakes *r, const struct page_targe
     return m;
 }
 
+/* Only the first leaves: items end from the front, by turn, by age or at the stop. */
 static void line_leave(struct remake *m)
 {
     struct page_remakes *r = m->all;
@@ -172,7 +179,7 @@ static void line_join(struct remake *m)
     r->active_count++;
 }
 
-/* Out of its state: counts and lists. */
+/* Undoes what its state counts, before it gets another one or ends. */
 static void remake_out(struct remake *m)
 {
     switch (m->state) {
@@ -191,6 +198,7 @@ static void remake_out(struct remake *m)
     }
 }
 
+/* Every change of state: counts and lists follow it. */
 static void remake_move(struct remake *m, enum remake_state to)
 {
     INVARIANT(remake_next[m->state] & BIT(to));
@@ -223,6 +231,7 @@ static void remake_drop(struct remake *m)
 
 /* ---- the store is looked at ---- */
 
+/* Only the name and the word are wanted, no bytes. */
 static unsigned read_nothing(struct page_read *r)
 {
     (void)r;
@@ -252,18 +261,21 @@ static void look_run(struct task *t)
     store_call_post(page_store_read(s->store, &turn->read), &turn->read.call);
 }
 
-/* The item is JUDGED or LOOKED. */
+/* Looks at the store on the pool. The item is JUDGED or LOOKED; words that come from here on set
+ * `again`. */
 static void remake_look(struct remake *m)
 {
     if (m->turn == NULL)
         m->turn = malloc(sizeof *m->turn);
     INVARIANT(m->turn != NULL);
     *m->turn = (struct remake_turn){ .of = m, .task.run = look_run };
+    /* The look begins now: it sees each word of before. */
     m->again = false;
     home_post(loop_pool(m->all->service->loop), &m->turn->task);
 }
 
-/* Nothing is to be made of it, unless a word came meanwhile. Under the lock; m may be gone. */
+/* There is nothing to make of it, unless a word came meanwhile: then it is judged once more.
+ * Under the lock; m may be gone. */
 static void remake_over(struct remake *m)
 {
     if (!m->again || m->all->stopped) {
@@ -277,7 +289,7 @@ static void remake_over(struct remake *m)
 
 /* ---- turns; under the lock ---- */
 
-/* For how long the wiki wants to be left alone; one that wants a day of peace is tried before. */
+/* How much longer the wiki wants to be left alone; CHECK_ASKED_PAUSE_S_MAX at most. */
 static int64_t busy_ns(const struct remake_line *l, mono now)
 {
     const int64_t max_ns = CHECK_ASKED_PAUSE_S_MAX * NS_PER_S;
@@ -292,18 +304,21 @@ static struct remake *line_first(const struct remake_line *l)
     return first == NULL ? NULL : CONTAINER_OF(first, struct remake, link);
 }
 
+/* Only the first is looked at: one behind it that waited too long is dropped when it comes
+ * first. */
 static void line_expire(struct remake_line *l, mono now)
 {
     for (struct remake *m = line_first(l); m != NULL && m->until.ns <= now.ns; m = line_first(l))
         remake_drop(m);
 }
 
-/* NULL: none may begin. */
+/* The first of the line, if it may begin now; NULL: none may. */
 static struct remake *line_next(const struct page_remakes *r, struct remake_line *l, mono now)
 {
     const struct page_service *s = r->service;
     line_expire(l, now);
     struct remake *m = line_first(l);
+    /* Without remaking, only unsettled renders stand in the line. */
     unsigned max = page_rerenders(s, l->domain) ? l->limits.concurrency : REMAKE_SETTLES_MAX;
     if (m == NULL || l->running >= max || now.ns < l->paced_until.ns ||
         now.ns < l->paused_until.ns || page_is_closed(s, l->domain))
@@ -313,6 +328,7 @@ static struct remake *line_next(const struct page_remakes *r, struct remake_line
                : m;
 }
 
+/* looked_at takes the pace back when nothing is made. */
 static void remake_begin(struct remake *m, mono now)
 {
     struct remake_line *l = m->line;
@@ -322,6 +338,8 @@ static void remake_begin(struct remake *m, mono now)
     remake_look(m);
 }
 
+/* For the next instant at which some line may begin: the end of a pace, else a look every
+ * REMAKE_LOOK_MS. */
 static void timer_set(struct page_remakes *r, mono now)
 {
     int64_t wait_ns = REMAKE_LOOK_MS * NS_PER_MS;
@@ -335,7 +353,7 @@ static void timer_set(struct page_remakes *r, mono now)
         loop_timer_start(r->timer, wait_ns / NS_PER_MS + 1, 0);
 }
 
-/* Each domain begins one, by turns, until none may begin any more. */
+/* Each domain begins one item, by turns, until a whole round has begun none. */
 static void turn(struct page_remakes *r)
 {
     mono now = clock_mono(r->service->clock);
@@ -361,7 +379,8 @@ static void timer_fired(void *ctx)
 
 /* ---- making ---- */
 
-/* The whole line waits: what failed one title fails the next, more often than not. */
+/* Puts the item back, at the end of its line, or drops it. The whole line pauses: what failed
+ * one title fails the next, more often than not. */
 static void remake_failed(struct remake *m, err why)
 {
     struct page_remakes *r = m->all;
@@ -381,12 +400,14 @@ static void remake_failed(struct remake *m, err why)
         remake_move(m, REMAKE_WAITS);
 }
 
+/* Else the wiki answered, and has no such page, or it is hidden: nothing is to be made. */
 static bool is_failure(err why)
 {
     return why == ERR_UNAVAILABLE || why == ERR_TIMEOUT || why == ERR_AGAIN || why == ERR_CORRUPT ||
            why == ERR_LIMIT;
 }
 
+/* Loop. The flight is over. */
 static void made(struct flight_waiter *w, err why, struct flight_value *value,
                  const struct err_note *note)
 {
@@ -401,6 +422,7 @@ static void made(struct flight_waiter *w, err why, struct flight_value *value,
     } else {
         m->line->failures = 0;
         m->tries++;
+        /* Words come again and again: a title does not hold its line for ever. */
         m->again = m->again && m->tries < REMAKE_TRIES_MAX;
         remake_over(m);
     }
@@ -408,7 +430,7 @@ static void made(struct flight_waiter *w, err why, struct flight_value *value,
     remakes_unlock(r);
 }
 
-/* Without the lock: a flight may end inside, and what it made is looked at. */
+/* Has it made. Without the lock: a flight may end inside, and calls made(). */
 static void remake_make(struct remake *m, const struct page_anew *anew)
 {
     struct page_remakes *r = m->all;
@@ -435,7 +457,8 @@ static void remake_make(struct remake *m, const struct page_anew *anew)
     remakes_unlock(r);
 }
 
-/* One that was made, and is old again, waits a while. */
+/* Puts an item into its line, or drops it when there is no room. An item that was made, and is
+ * old again, waits a little longer each time. */
 static void line_enter(struct remake *m, store_time due)
 {
     struct page_remakes *r = m->all;
@@ -449,7 +472,7 @@ static void line_enter(struct remake *m, store_time due)
         remake_move(m, REMAKE_WAITS);
 }
 
-/* Loop. */
+/* Loop. The store was looked at, before or after the item waited. */
 static void looked_at(struct store_call *c)
 {
     struct remake_turn *t = CONTAINER_OF(c, struct remake_turn, read.call);
@@ -460,6 +483,7 @@ static void looked_at(struct store_call *c)
     if (c->why == ERR_OK)
         anew = page_old_anew(m->line->domain, &t->read, clock_store(r->service->clock), settle_s);
     remakes_lock(r);
+    /* It came unjudged into the line, and its render could not be settled yet. */
     bool early = m->due.ns == STORE_TIME_ZERO.ns &&
                  store_time_before(clock_store(r->service->clock), anew.due);
     bool is = anew.is && !r->stopped, makes = is && m->state == REMAKE_LOOKED && !early;
@@ -480,12 +504,14 @@ static void looked_at(struct store_call *c)
 
 /* ---- from outside ---- */
 
+/* Any thread: all is under the lock, and the store is looked at on the pool. */
 void page_remake(struct page_remakes *r, const struct page_target *t)
 {
     remakes_lock(r);
     struct remake *m = remake_find(r, t);
     bool full = r->judged >= REMAKES_JUDGED_MAX;
     if (m != NULL)
+        /* It is looked at once more, in whatever state it is. */
         m->again = true;
     else if (!r->stopped && full) /* those that are JUDGED set the timer, when they are */
         line_enter(remake_new(r, t), STORE_TIME_ZERO);
@@ -498,6 +524,7 @@ void page_remake_heard(const struct page_service *s, const struct page_domain *d
 {
     if (!page_rerenders(s, d))
         return;
+    /* The HTML decides for all contents: they are made together. */
     struct page_target t = { .domain = d, .content = STR("html"), .title = title };
     t.settings = page_settings_now(s);
     for (unsigned i = 0; i < s->buckets_count; i++, t.settings++)
@@ -513,6 +540,7 @@ struct remake_place page_remake_place(struct page_remakes *r, const struct page_
     p.is_made = m != NULL && (m->state == REMAKE_LOOKED || m->state == REMAKE_MADE);
     p.waits = m != NULL && m->state == REMAKE_WAITS;
     p.of = p.waits ? m->line->waiting : 0;
+    /* Numbers in the line are consecutive, as only the first leaves. */
     p.place = p.waits ? m->number - (m->line->came - p.of) : 0;
     remakes_unlock(r);
     return p;
@@ -570,6 +598,7 @@ void page_remakes_stop(struct page_remakes *r)
     remakes_lock(r);
     r->stopped = true;
     loop_timer_stop(r->timer);
+    /* Items under way end by themselves, and see `stopped`. */
     for (struct list *n = list_first(&r->active); n != NULL; n = list_first(&r->active))
         remake_end(line_first(CONTAINER_OF(n, struct remake_line, active)));
     remakes_unlock(r);

@@ -1,5 +1,5 @@
-/* sealed.c - seals a render for its way through Redis, and believes none that is not sealed for
- * just what was asked. */
+/* sealed.c - seals a render for its way through Redis, and believes only one that is sealed for
+ * just what was asked. For make_travel.c. */
 #include "page/sealed.h"
 
 #include "peer/peer.h"
@@ -11,6 +11,7 @@
 enum { VERSION_SEALED = 3 }; /* behind those of travel.h, which read no such one */
 enum { SEAL_AT = 9, SEALED_HEAD = SEAL_AT + PEER_SEAL_BYTES };
 
+/* The seal over what was asked for, when it was sealed, and the bytes. */
 static void seal_of(const struct page_sealing *s, int64_t sealed_s, str bytes,
                     char out[PEER_SEAL_BYTES + 1])
 {
@@ -31,6 +32,7 @@ void page_sealed_put(struct buf *out, const struct page_sealing *s, const struct
         page_travel_put(out, t);
         return;
     }
+    /* The seal is over what follows it: room is kept, and filled in last. */
     static const char room[PEER_SEAL_BYTES];
     int64_t sealed_s = peer_now_s(s->peers);
     size_t begin = out->n;
@@ -45,6 +47,8 @@ void page_sealed_put(struct buf *out, const struct page_sealing *s, const struct
     memcpy(out->p + begin + SEAL_AT, seal, PEER_SEAL_BYTES);
 }
 
+/* Compares by peer_value_is_sealed, which takes equally long for each wrong seal and looks at
+ * the age. */
 static bool is_sealed(const struct page_sealing *s, str bytes)
 {
     if (bytes.n < SEALED_HEAD || (unsigned char)bytes.p[0] != VERSION_SEALED)
@@ -58,6 +62,7 @@ static bool is_sealed(const struct page_sealing *s, str bytes)
 
 err page_sealed_get(const struct page_sealing *s, str bytes, struct page_travel *out)
 {
+    /* Without a shared secret renders go unsealed, and sealed ones cannot be read. */
     if (s->peers == NULL)
         return page_travel_get(bytes, out);
     if (is_sealed(s, bytes))

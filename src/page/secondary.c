@@ -4,8 +4,9 @@
  *        \-> the source's read -> end, when it has nothing
  *                             \-> contents checked, put (pool) -> end (loop)
  *
- * Invariant: from start to finish one of read and put is under way; the source's read is released
- * once, at the end. */
+ * Invariants
+ *  1. From start to finish one of read and put is under way.
+ *  2. The source's read is released once, at the end. */
 #include "page/secondary.h"
 
 #include "base/breaker.h"
@@ -18,10 +19,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* How a take ended; each is a label of the metric. */
 enum taken { TAKEN_HIT, TAKEN_MISS, TAKEN_GONE, TAKEN_BAD, TAKEN_FAILED, TAKEN_REFUSED, TAKENS };
 static const char *const taken_names[] = { "hit", "miss", "gone", "bad", "failed", "refused" };
 _Static_assert(COUNT_OF(taken_names) == TAKENS, "a name each");
 
+/* The last line in the log about one kind of end, and how many since. */
 struct told {
     mono at;
     uint64_t count;
@@ -38,6 +41,7 @@ struct page_secondary {
 };
 
 #define TAKE_MAGIC 0x5ec07a4eu
+/* One take. Owner: its flight, which frees it by take_release. */
 struct take {
     uint32_t magic;
     struct page_secondary *secondary;
@@ -61,7 +65,7 @@ static void value_free(struct flight_value *v)
     free(v);
 }
 
-/* It was stored: that is all there is to say. */
+/* The value says nothing: the render is in the store. */
 static struct flight_value *value_new(void)
 {
     struct flight_value *v = calloc(1, sizeof *v);
@@ -71,7 +75,7 @@ static struct flight_value *value_new(void)
     return v;
 }
 
-/* One line a minute for all of a kind. */
+/* Logs one line a minute for all ends of a kind. */
 static void take_tell(const struct take *t)
 {
     struct page_secondary *s = t->secondary;
@@ -88,7 +92,8 @@ static void take_tell(const struct take *t)
     *told = (struct told){ .at = now };
 }
 
-/* What callers are told: that nobody knows, or that there is none. */
+/* What callers are told. A miss and a bad render are "there is none"; a failure is "nobody
+ * knows". */
 static err take_err(const struct take *t)
 {
     switch (t->end) {
@@ -122,6 +127,7 @@ static void take_finish(struct take *t, enum taken end, err why, const char *not
     metric_add(s->takens[end], 1);
     if ((end == TAKEN_FAILED && why != ERR_SHUTDOWN) || end == TAKEN_BAD)
         take_tell(t);
+    /* t may be gone inside flight_finish. */
     struct err_note told = t->note;
     err given = take_err(t);
     flight_finish(t->flight, given, given == ERR_OK ? value_new() : NULL, false, &told);
@@ -138,7 +144,7 @@ static void take_release(void *ctx)
 
 /* ---- putting ---- */
 
-/* Loop. What the store did not take is no fault of the secondary's. */
+/* Loop. Sorts what the store said. Only what is wrong with the render itself counts as bad. */
 static void put_done(struct store_call *c)
 {
     struct take *t = CONTAINER_OF(c, struct take, put.call);
@@ -157,7 +163,7 @@ static void put_done(struct store_call *c)
                     note[0] != '\0' ? note : "the store did not take what the secondary has");
 }
 
-/* The wiki was asked lately, and denied it. */
+/* Has the wiki denied this revision since the render was made? */
 static bool is_denied(const struct take *t)
 {
     const struct page_service *s = t->secondary->service;
@@ -166,8 +172,8 @@ static bool is_denied(const struct take *t)
                RENDER_FINE;
 }
 
-/* An older render is not the latest, whatever is stored here: the next who asks for that finds it
- * missing, and takes the newest. */
+/* What the put says of newer revisions: an older render must not become the latest. The next
+ * reader of the latest then finds it missing, and takes the newest. */
 static uint64_t behind_of(const struct secondary_read *r)
 {
     if (r->newest == 0)
@@ -175,7 +181,7 @@ static uint64_t behind_of(const struct secondary_read *r)
     return r->newest > r->name.rev ? r->newest : r->name.rev + 1;
 }
 
-/* Pool: compresses. */
+/* Pool, as the put compresses. A denial or bad contents end it without a put. */
 static void put_run(struct task *task)
 {
     struct take *t = CONTAINER_OF(task, struct take, task);
@@ -201,12 +207,13 @@ static void put_run(struct task *task)
                                                      target->settings->opts, &t->put);
     if (why == ERR_OK && page_store_put(s->store, &t->put) == STORE_LATER)
         return;
+    /* By call.home back to the loop, also without a put. */
     store_call_end(&t->put.call, why != ERR_OK ? why : t->put.call.why);
 }
 
 /* ---- reading ---- */
 
-/* Loop. */
+/* Loop. The breaker counts answers, whatever they say; a cancel says nothing of the source. */
 static void read_end(struct take *t)
 {
     struct page_secondary *s = t->secondary;
@@ -256,6 +263,7 @@ static void take_start(struct flight *f, void *ctx)
                                        .name = t->target.name,
                                        .deadline = mono_add_ms(now, s->timeout_ms),
                                        .done = read_done };
+    /* Both refusals answer at once: readers do not wait for a secondary that is away. */
     if (!s->source->ready(s->source)) {
         take_finish(t, TAKEN_REFUSED, ERR_UNAVAILABLE, "the secondary cannot be asked yet");
         return;
@@ -266,6 +274,7 @@ static void take_start(struct flight *f, void *ctx)
         return;
     }
     t->reading = true;
+    /* Without a start done was not called, and nothing is to be released. */
     t->held = s->source->start(s->source, &t->read);
     if (!t->held)
         read_done(&t->read);
@@ -290,6 +299,7 @@ static struct take *take_new(struct page_secondary *s, const struct page_target 
     *t = (struct take){ .magic = TAKE_MAGIC, .secondary = s, .target = *target };
     arena_init(&t->arena, s->service->arena_bytes_max);
     arena_share(&t->arena, s->service->budget);
+    /* What outlives the call is copied; the content does not matter, as all are taken. */
     t->target.content = STR_NONE;
     t->target.title = arena_copy(&t->arena, target->title);
     if (t->target.title.p != NULL)
@@ -298,6 +308,7 @@ static struct take *take_new(struct page_secondary *s, const struct page_target 
     return NULL;
 }
 
+/* Only the first bucket, "page", has a secondary. */
 bool page_secondary_keeps(const struct page_secondary *s, const struct page_target *t)
 {
     return s != NULL && t->settings->bucket == page_settings_now(s->service)[0].bucket;
@@ -307,6 +318,7 @@ err page_secondary_take(struct page_secondary *s, const struct page_target *targ
                         struct flight_waiter *w)
 {
     char key[FLIGHT_KEY_BYTES_MAX], tid[TID_TEXT_BYTES + 1] = "";
+    /* A name with a tid names its revision, too. */
     uint64_t rev = target->has_rev || target->has_tid ? target->name.rev : 0;
     if (target->has_tid)
         tid_format(target->name.tid, tid);
@@ -350,6 +362,8 @@ struct page_secondary *page_secondary_new(const struct page_secondary_opts *opts
                                          .flights_source_max = SECONDARY_FLIGHTS_MAX,
                                          .makes_max = SECONDARY_READS_MAX,
                                          .makes_source_max = SECONDARY_READS_MAX,
+                                         /* A take has a read and a put, each with a timeout of
+                                          * its own. */
                                          .make_timeout_ms =
                                              2 * (opts->timeout_ms + service->write_timeout_ms) };
     s->flights = flights_new(&flights);

@@ -1,4 +1,5 @@
-/* secondary_contents.c - what came from a secondary, as the contents of a put.
+/* secondary_contents.c - turns the parts that came from a secondary into the contents of a put,
+ * for secondary.c.
  *
  * Nothing that lies there is trusted: whoever wrote it may have written anything. */
 #include "page/secondary.h"
@@ -13,12 +14,14 @@ static bool is_json_type(str type)
     return str_eq_nocase(media, STR("application/json"));
 }
 
-/* Fields that may be kept, behind the content's type. */
+/* Fields that may be kept. Place 0 is the content-type. */
 struct fields {
     struct http_pair at[SECONDARY_HEADERS_MAX + 1];
     unsigned count;
 };
 
+/* Takes the fields that may be kept; a wrong value drops its field. Compressed bytes end the
+ * render: they would be sent as if they were plain. */
 static err fields_take(const struct http_pair *given, unsigned count, struct fields *to,
                        struct err_note *note)
 {
@@ -30,12 +33,15 @@ static err fields_take(const struct http_pair *given, unsigned count, struct fie
             return err_bad(note, "it is compressed by whoever wrote it");
         if (str_eq(h->name, STR("content-type")))
             to->at[0].value = h->value;
+        /* More fields than fit are left out, as a put would refuse them all. */
         else if (headers_may_keep(h->name, HEADERS_ALL) && to->count < PAGE_HEADERS_MAX)
             to->at[to->count++] = *h;
     }
     return ERR_OK;
 }
 
+/* The headers of a content: the type by the headers, else by the part, else JSON for a JSON
+ * value. */
 static err headers_take(const struct secondary_source *source, const struct secondary_part *part,
                         struct page_put *p, struct page_put_content *to)
 {
@@ -63,6 +69,7 @@ static err headers_take(const struct secondary_source *source, const struct seco
     return headers_keep(p->arena, fields.at, fields.count, HEADERS_ALL, &to->headers, &p->note);
 }
 
+/* One part. A value that is said to be JSON is checked, as readers get it as such. */
 static err part_take(const struct secondary_source *source, const struct secondary_part *part,
                      struct page_put *p)
 {
@@ -85,6 +92,7 @@ err page_secondary_contents(const struct secondary_source *source, const struct 
 {
     p->contents_count = 0;
     for (unsigned i = 0; i < r->parts_count; i++) {
+        /* Other contents of the render are not kept here. */
         if (!page_bucket_allows(bucket, r->parts[i].content))
             continue;
         err why = part_take(source, &r->parts[i], p);

@@ -1,11 +1,12 @@
-/* service.c - what all parts of the page service share: its domains, its settings, the moods of
- * origins. */
+/* service.c - what all parts of the page service share: its domains, its settings, how its
+ * origins fare. Thread: any. */
 #include "page/page.h"
 
 #include "base/str.h"
 
 const struct page_domain *page_domain_find(const struct page_service *s, str name)
 {
+    /* Binary search: domains are sorted by name. */
     unsigned low = 0, high = s->domains_count;
     while (low < high) {
         unsigned middle = low + (high - low) / 2;
@@ -20,6 +21,7 @@ const struct page_domain *page_domain_find(const struct page_service *s, str nam
     return NULL;
 }
 
+/* Settings are replaced as a whole array: one pointer in the current array says it. */
 bool page_settings_hold(const struct page_service *s, const struct page_settings *settings)
 {
     const struct page_settings *now = page_settings_now(s);
@@ -48,8 +50,10 @@ struct page_which page_target_which(const struct page_target *t)
 
 bool page_target_can_be_made(const struct page_target *t)
 {
+    /* An exact name cannot be made: a new making gets another tid. */
     if (t->domain->origin == NULL || t->has_tid)
         return false;
+    /* An origin gives HTML and data-parsoid, and nothing else. */
     if (!str_eq(t->content, STR("html")) && !str_eq(t->content, STR("data-parsoid")))
         return false;
     return page_bucket_allows(t->settings->opts, t->content);
@@ -58,6 +62,7 @@ bool page_target_can_be_made(const struct page_target *t)
 bool page_target_can_be_edited(const struct page_target *t)
 {
     const struct origin *origin = t->domain->origin;
+    /* Other kinds of origin give no data-parsoid that a save needs. */
     bool saves = origin == NULL || origin_opts_of(origin)->kind == ORIGIN_PARSOID;
     return saves || !str_eq(t->content, STR("html"));
 }
@@ -75,6 +80,7 @@ mono page_write_deadline(const struct page_service *s)
 bool page_may_be_stale(const struct page_service *s, const struct page_target *t, err why,
                        struct tid tid)
 {
+    /* Denials are no outages: what the wiki took back must not be given. */
     bool outage = why == ERR_UNAVAILABLE || why == ERR_TIMEOUT || why == ERR_AGAIN ||
                   why == ERR_CORRUPT || why == ERR_LIMIT || why == ERR_SHUTDOWN;
     store_time until = store_time_add(tid_time(tid), t->settings->stale_if_error_ns);
@@ -103,6 +109,7 @@ bool page_rerenders(const struct page_service *s, const struct page_domain *d)
 int64_t page_retry_ms(const struct page_service *s, const struct page_target *t, err why,
                       int64_t remembered_ms)
 {
+    /* Only BUSY has a wait of its own (page_heed). */
     if (why != ERR_AGAIN || t->domain->busy_until_ns == NULL)
         return remembered_ms;
     int64_t busy_ms = (atomic_load(t->domain->busy_until_ns) - clock_mono(s->clock).ns) / NS_PER_MS;

@@ -1,4 +1,4 @@
-/* stash.c - what is kept for editors, counted. */
+/* stash.c - counts what is kept for editors, for reads, transforms and kept.c. */
 #include "page/stash.h"
 
 #include "page/quota.h"
@@ -7,6 +7,7 @@
 
 str page_preview_key(struct arena *a, uint64_t user, str title)
 {
+    /* A wiki's titles hold no '#': the user can be split off again. */
     return user == 0 ? title : arena_printf(a, "%" PRIu64 "#%.*s", user, STR_ARG(title));
 }
 
@@ -17,6 +18,7 @@ void page_preview_split(str key, str *user, str *title)
     *title = str_skip(key, mark < key.n ? mark + 1 : 0);
 }
 
+/* One quota for all buckets: bytes flow back as slowly as the longest stash lasts. */
 static int64_t longest_ns(const struct page_service *s)
 {
     const struct page_settings *buckets = page_settings_now(s);
@@ -58,6 +60,7 @@ void page_stash_keep_put(const struct page_service *s, uint64_t taken, const str
                     stored ? page_stash_part(put->bytes, put->pinned_ns, put->stash_ns) : 0);
 }
 
+/* As it was sent: what is stored may be smaller, and page_stash_keep_put gives that back. */
 uint64_t page_stash_put_bytes(const struct page_put *put)
 {
     uint64_t n = 0;
@@ -66,6 +69,7 @@ uint64_t page_stash_put_bytes(const struct page_put *put)
     return n;
 }
 
+/* The part of n that a pin adds, by how much longer than before it lasts. */
 uint64_t page_stash_part(uint64_t n, int64_t pinned_ns, int64_t ttl_ns)
 {
     if (pinned_ns <= 0)
@@ -77,6 +81,7 @@ uint64_t page_stash_part(uint64_t n, int64_t pinned_ns, int64_t ttl_ns)
 
 uint64_t page_stash_pin_bytes(const struct page_render *r, int64_t ttl_ns, store_time now)
 {
+    /* A pin that is there already counts for what it covers. */
     store_time until = store_time_add(now, ttl_ns);
     store_time from = store_time_before(now, r->stash_until) ? r->stash_until : now;
     return page_stash_part(page_render_bytes(r), until.ns - from.ns, ttl_ns);

@@ -1,10 +1,13 @@
-/* sweep.c - the sweeps of all domains: whose turn it is, what of them is shown.
+/* sweep.c - the sweeps of all domains: whose turn it is, and what of them is shown. Loop, but
+ * figures.
  *
- * Invariants: (1) a domain has one batch (sweep_batch.c) at most, a host SWEEPS_OF_HOST; (2) none
- * begins while SWEEPS_AT_ONCE others are busy with the store, while its wiki is left alone, or once
- * stopped. A batch that waits for its wiki is not busy: a host that hangs does not keep others from
- * being asked. (3) Hosts take turns, and so do the domains of one: each list is in the order in
- * which they began. */
+ * Invariants
+ *  1. A domain has one batch (sweep_batch.c) at most, a host SWEEPS_OF_HOST.
+ *  2. No batch begins while SWEEPS_AT_ONCE others are busy with the store, while its wiki is
+ *     left alone, or once stopped. A batch that waits for its wiki is not busy: a host that
+ *     hangs does not keep others from being asked.
+ *  3. Hosts take turns, and so do the domains of one host: each list is in the order in which
+ *     they began. */
 #include "page/sweep_impl.h"
 
 #include "base/log.h"
@@ -16,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The domains of one host and port. Owner: page_sweeps. */
 struct sweep_host {
     struct list link;
     struct list sweeps;
@@ -30,7 +34,7 @@ struct page_sweeps {
     unsigned running, asking; /* batches: busy here; that wait for their wiki */
     struct loop_timer *timer;
     bool stopped;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of `shown` of all sweeps */
 };
 
 static void shown_lock(struct page_sweeps *s)
@@ -47,6 +51,7 @@ static void shown_unlock(struct page_sweeps *s)
 
 /* ---- turns ---- */
 
+/* May its next batch begin: by the clock, after a failure, and by the wiki? */
 static bool sweep_is_due(const struct sweep *w)
 {
     const struct page_service *s = w->service;
@@ -70,6 +75,7 @@ static struct sweep *host_next(const struct sweep_host *h)
     return NULL;
 }
 
+/* To the end of its host's list: the others come first next time. */
 static void sweep_begin(struct sweep *w)
 {
     list_remove(&w->link);
@@ -79,7 +85,7 @@ static void sweep_begin(struct sweep *w)
     sweep_go(w);
 }
 
-/* Each host begins one, by turns, until none may begin any more. */
+/* Each host begins one batch, by turns, until a whole round has begun none. */
 static void sweeps_turn(struct page_sweeps *s)
 {
     for (unsigned idle = 0; idle < s->hosts_count && s->running < SWEEPS_AT_ONCE && !s->stopped;) {
@@ -92,6 +98,7 @@ static void sweeps_turn(struct page_sweeps *s)
     }
 }
 
+/* From the batch: it is not busy with the store now, so another may begin. */
 void sweep_asks(struct sweep *w)
 {
     w->asks = true;
@@ -107,6 +114,7 @@ void sweep_goes_on(struct sweep *w)
     w->all->running++;
 }
 
+/* The end of a batch: its place is free, and figures show what it did. */
 void sweep_rests(struct sweep *w, bool fails)
 {
     struct page_sweeps *s = w->all;
@@ -133,6 +141,8 @@ void sweep_count(struct sweep *w, const struct sweep_counts *more)
     shown_unlock(w->all);
 }
 
+/* Also ends the waits for wikis that began to pause meanwhile, so that their hosts' places are
+ * free. */
 static void sweeps_fired(void *ctx)
 {
     struct page_sweeps *s = ctx;
@@ -144,6 +154,7 @@ static void sweeps_fired(void *ctx)
 
 /* ---- the whole ---- */
 
+/* Blocks: at the start. A note that cannot be read costs a lap. */
 static void sweep_load(struct sweep *w)
 {
     const struct page_service *s = w->service;
@@ -160,7 +171,7 @@ static void sweep_load(struct sweep *w)
               LOG_CSTR("what", "how far its sweep came cannot be read; it begins anew"));
 }
 
-/* The host of the origin's URL: of api.php too, as a rule. */
+/* The domain's host, by the origin's URL; api.php is there too, as a rule. */
 static struct sweep_host *host_of(struct page_sweeps *s, struct map *hosts,
                                   const struct page_domain *d)
 {
@@ -242,6 +253,7 @@ bool page_sweep_now(struct page_sweeps *s, const struct page_domain *d)
     if (w->domain == NULL || s->stopped)
         return false;
     w->wanted = true;
+    /* Somebody asks for it: a failure of before does not delay it. */
     w->again_at = (mono){ .ns = 0 };
     sweeps_turn(s);
     return true;
@@ -273,6 +285,7 @@ void page_sweeps_figures(const struct page_sweeps *s, const struct page_domain *
     out->titles = lap.titles;
     out->asked = lap.asked;
     out->all_since = lap_all_since(&lap);
+    /* A lap that hurries has no pace to be behind. */
     if (out->is != SWEEP_OFF && !hurries && lap.began.ns != STORE_TIME_ZERO.ns &&
         store_time_before(due, now))
         out->late_ns = now.ns - due.ns;

@@ -1,11 +1,13 @@
 /* sweep_batch.c - the titles that a sweep is at, from a look into the store to a note of it.
  *
- *   COUNT, of a new lap ------------------------------------------------------------> NOTE -> rests
- *   LOOK -> ASK titles -> LOOK for what was heard -> HISTORY of each title ->\         ^
+ *   COUNT, of a new lap -----------------------------------------------------------> NOTE -> rests
+ *   LOOK -> ASK titles -> LOOK for what was heard -> HISTORY of each title ->\        ^
  *                                     ASK revisions, until all were asked -> FORGET words
  *
- * The store is looked at on the pool; all else is on the loop. Invariants: (1) what a note says was
- * asked for was asked for, and the store has heard it; (2) after a failure a batch begins anew. */
+ * The store is looked at on the pool; all else is on the loop.
+ * Invariants
+ *  1. All that a note says was asked for was asked for, and the store has heard it.
+ *  2. After a failure a batch begins anew. */
 #include "page/sweep_impl.h"
 
 #include "base/log.h"
@@ -17,11 +19,13 @@
 _Static_assert((int)PAGE_REVS_MAX <= (int)WORDS_MAX, "a history is one call at most");
 
 struct batch;
+/* One question to the checks, with the way back to its batch. */
 struct batch_check {
     struct page_check check;
     struct batch *of;
 };
-/* Titles that follow each other, and what is under way for them. */
+/* Titles that follow each other, and what is under way for them. Owner: the sweep, from
+ * batch_begin to batch_end. */
 struct batch {
     struct sweep *sweep;
     struct task task;
@@ -76,6 +80,7 @@ static void cells_release(struct trust_cell **cells, unsigned *count)
         trust_release(&cells[--*count]);
 }
 
+/* Starts behind the last title that a note may say was asked for. */
 static void batch_begin(struct sweep *w)
 {
     w->batch = calloc(1, sizeof *w->batch);
@@ -85,6 +90,7 @@ static void batch_begin(struct sweep *w)
     w->batch->last = w->lap.at;
 }
 
+/* The end of every batch: cells are let go, and the sweep's place is free. */
 static void batch_end(struct sweep *w, bool fails)
 {
     struct batch *b = w->batch;
@@ -96,6 +102,7 @@ static void batch_end(struct sweep *w, bool fails)
     sweep_rests(w, fails);
 }
 
+/* Nothing is noted: the same titles are asked for again. wait_ms: what the wiki wants. */
 static void batch_fail(struct sweep *w, int64_t wait_ms)
 {
     w->again_at = mono_add_ms(clock_mono(w->service->clock),
@@ -103,7 +110,7 @@ static void batch_fail(struct sweep *w, int64_t wait_ms)
     batch_end(w, !w->stopped);
 }
 
-/* The store has failed, or nothing is to begin any more. */
+/* Ends the batch when the store has failed or nothing is to begin any more. False: go on. */
 static bool batch_over(struct sweep *w, err why)
 {
     if (why == ERR_OK && !w->stopped)
@@ -131,7 +138,7 @@ static void sweep_batch_noted(struct store_call *c)
         batch_end(w, false);
 }
 
-/* What cannot be written is done once more after a restart, and no worse. */
+/* Writes how far the lap came. A note that is lost costs the same questions after a restart. */
 static void note(struct sweep *w)
 {
     struct batch *b = w->batch;
@@ -147,6 +154,7 @@ static void note(struct sweep *w)
 
 /* ---- COUNT ---- */
 
+/* Only titles with a render are counted: they are what the lap asks for. */
 static bool count_title(void *ctx, const struct page_swept *t)
 {
     struct batch *b = ctx;
@@ -157,6 +165,7 @@ static bool count_title(void *ctx, const struct page_swept *t)
 
 static void count_run(struct task *t);
 
+/* Loop. A long domain is counted in several walks, so that none holds its view for long. */
 static void counted(struct store_call *c)
 {
     struct sweep *w = CONTAINER_OF(c, struct batch, walk.call)->sweep;
@@ -173,6 +182,7 @@ static void counted(struct store_call *c)
     note(w);
 }
 
+/* The walk's callbacks run on the pool, inside the store's start. */
 static void walk(struct batch *b, bool (*each)(void *ctx, const struct page_swept *t),
                  unsigned titles, void (*done)(struct store_call *c))
 {
@@ -187,6 +197,7 @@ static void walk(struct batch *b, bool (*each)(void *ctx, const struct page_swep
 static void count_run(struct task *t)
 {
     struct batch *b = CONTAINER_OF(t, struct batch, task);
+    /* A copy: count_title moves b->last during the walk. */
     struct sweep_text after = b->last;
     walk(b, count_title, SWEEP_COUNT_MAX, counted);
     b->walk.after = sweep_text_str(&after);
@@ -195,11 +206,13 @@ static void count_run(struct task *t)
 
 /* ---- ASK ---- */
 
+/* What became of all questions of a batch. */
 struct asked_sum {
     unsigned failed, unanswered, news;
     int64_t said_s, retry_after_s;
 };
 
+/* answered, but not for this one: damage is passed over, not asked for without end. */
 static struct asked_sum asked_sum(const struct batch *b)
 {
     struct asked_sum sum = { .failed = 0 };
@@ -209,6 +222,7 @@ static struct asked_sum asked_sum(const struct batch *b)
         sum.failed += !heard && !c->answered;
         sum.unanswered += !heard && c->answered;
         sum.news += heard && c->news;
+        /* The earliest instant of the wiki's clock: a touch before it was seen by all answers. */
         if (heard && (sum.said_s == 0 || c->said_s < sum.said_s))
             sum.said_s = c->said_s;
         if (c->retry_after_s > sum.retry_after_s)
@@ -217,6 +231,7 @@ static struct asked_sum asked_sum(const struct batch *b)
     return sum;
 }
 
+/* Loop. The last answer goes on with the batch. */
 static void sweep_batch_checked(struct page_check *c)
 {
     struct sweep *w = CONTAINER_OF(c, struct batch_check, check)->of->sweep;
@@ -226,6 +241,7 @@ static void sweep_batch_checked(struct page_check *c)
     w->batch->then(w);
 }
 
+/* Asks the checks about all cells at once. The deadline is the wiki's pause alone (sweep_leave). */
 static void sweep_batch_ask(struct sweep *w, struct trust_cell *const *cells, unsigned count,
                             void (*then)(struct sweep *w))
 {
@@ -248,7 +264,7 @@ static void sweep_batch_ask(struct sweep *w, struct trust_cell *const *cells, un
     sweep_asks(w);
 }
 
-/* What is asked for stays wanted of the checks, and is asked for once. */
+/* Ends the wait: the wiki pauses. The checks keep what was asked for, and ask it once. */
 void sweep_leave(struct sweep *w)
 {
     struct batch *b = w->batch;
@@ -265,7 +281,7 @@ void sweep_leave(struct sweep *w)
     b->then(w);
 }
 
-/* False: a call failed, and the batch is over. */
+/* Counts what was asked. False: a question failed, and the batch is over. */
 static bool ask_over(struct sweep *w, struct asked_sum *sum)
 {
     *sum = asked_sum(w->batch);
@@ -279,6 +295,7 @@ static bool ask_over(struct sweep *w, struct asked_sum *sum)
 
 /* ---- FORGET, and the end ---- */
 
+/* All titles up to `last` were asked for: the lap moves on, and a note says so. */
 static void sweep_batch_advance(struct sweep *w)
 {
     struct batch *b = w->batch;
@@ -299,6 +316,7 @@ static void forgotten(struct store_call *c)
     sweep_batch_advance(w);
 }
 
+/* Forgets the words of titles without renders, once they are old enough. */
 static void forget(struct sweep *w)
 {
     const struct page_service *s = w->service;
@@ -322,6 +340,7 @@ static void forget(struct sweep *w)
 
 /* ---- HISTORY ---- */
 
+/* Loop. One call of revisions was asked; history goes on where it stopped. */
 static void revisions_asked(struct sweep *w)
 {
     struct batch *b = w->batch;
@@ -334,7 +353,8 @@ static void revisions_asked(struct sweep *w)
     history(w);
 }
 
-/* As many as the call has room for. */
+/* Takes revisions of the title at hand into the call, as many as fit. below: where to go on; 0:
+ * the title is over. */
 static void take_revisions(struct batch *b)
 {
     const struct page_revs *r = &b->revs;
@@ -348,6 +368,7 @@ static void take_revisions(struct batch *b)
     b->at += b->below == 0;
 }
 
+/* A title that is damaged is passed over. */
 static void history_found(struct store_call *c)
 {
     struct sweep *w = CONTAINER_OF(c, struct batch, revs.call)->sweep;
@@ -362,6 +383,7 @@ static void history_found(struct store_call *c)
     history(w);
 }
 
+/* Pool. The newest revision is not asked for by number: the word on the title covers it. */
 static void history_run(struct task *t)
 {
     struct batch *b = CONTAINER_OF(t, struct batch, task);
@@ -375,9 +397,11 @@ static void history_run(struct task *t)
     store_call_post(page_store_revs(w->service->store, &b->revs), &b->revs.call);
 }
 
+/* Collects revisions over several titles until a call is full. */
 static void history(struct sweep *w)
 {
     struct batch *b = w->batch;
+    /* Nothing is older than a first revision, and a missing page has no revisions to ask for. */
     while (b->at < b->titles_count &&
            (!b->heard[b->at] || b->words[b->at].missing || b->words[b->at].rev <= 1))
         b->at++;
@@ -392,6 +416,7 @@ static void history(struct sweep *w)
 
 /* ---- LOOK ---- */
 
+/* Takes what a check heard for the title, where the store tells no words with its titles. */
 static void said_find(struct batch *b, unsigned title)
 {
     for (unsigned i = 0; i < b->said_count && !b->heard[title]; i++)
@@ -401,7 +426,7 @@ static void said_find(struct batch *b, unsigned title)
         }
 }
 
-/* Pool. */
+/* Pool. Takes one title of the walk. False: the batch is full, and this title is of the next. */
 static bool look_title(void *ctx, const struct page_swept *t)
 {
     struct batch *b = ctx;
@@ -415,6 +440,7 @@ static bool look_title(void *ctx, const struct page_swept *t)
         b->heard[i] = t->heard;
         b->words[i] = t->word;
         said_find(b, i);
+        /* The second look forgets nothing: a render may have come and gone between. */
     } else if (!b->asked) {
         sweep_text_set(&b->gone[b->gone_count++], t->title);
     }
@@ -423,7 +449,8 @@ static bool look_title(void *ctx, const struct page_swept *t)
     return true;
 }
 
-/* What was heard just now: not each store tells words with its titles. */
+/* Keeps what the checks heard, and makes room for the second look. Not each store tells words
+ * with its titles. */
 static void said_keep(struct batch *b)
 {
     for (unsigned i = 0; i < b->titles_count; i++) {
@@ -436,6 +463,7 @@ static void said_keep(struct batch *b)
     b->titles_count = 0;
 }
 
+/* Loop. All titles were asked for. */
 static void titles_asked(struct sweep *w)
 {
     struct asked_sum sum;
@@ -448,6 +476,7 @@ static void titles_asked(struct sweep *w)
     sweep_batch_look(w);
 }
 
+/* Loop. First look: ask. Second look: on to the revisions. */
 static void sweep_batch_looked(struct store_call *c)
 {
     struct sweep *w = CONTAINER_OF(c, struct batch, walk.call)->sweep;
@@ -464,8 +493,8 @@ static void sweep_batch_looked(struct store_call *c)
         forget(w);
 }
 
-/* Once more, what was looked at is looked at up to its end: what is stored meanwhile behind it is
- * for the next batch. */
+/* Pool. The second look ends with the last title of the first: titles that came behind it are of
+ * the next batch. */
 static void look_run(struct task *t)
 {
     struct batch *b = CONTAINER_OF(t, struct batch, task);

@@ -1,4 +1,5 @@
-/* sweep_lap.c - the pace of a sweep, and its note. */
+/* sweep_lap.c - the pace of a sweep, and its note: values in, values out, for sweep.c and
+ * sweep_batch.c. */
 #include "page/sweep_lap.h"
 
 #include "base/buf.h"
@@ -16,6 +17,7 @@ void sweep_text_set(struct sweep_text *t, str s)
     t->n = s.n;
 }
 
+/* A lap that was cut off leaves `before` as it was: not all titles were asked for in it. */
 void lap_begin(struct lap *l, store_time now, uint64_t titles)
 {
     if (l->over) {
@@ -40,6 +42,7 @@ void lap_advance(struct lap *l, const struct sweep_text *at, uint64_t titles, bo
 store_time lap_due(const struct lap *l, int64_t period_ns, bool hurries)
 {
     bool none = period_ns == 0 || period_ns == INT64_MAX;
+    /* A lap that hurries is always due. */
     if (hurries && !l->over)
         return l->began;
     if (none)
@@ -48,6 +51,7 @@ store_time lap_due(const struct lap *l, int64_t period_ns, bool hurries)
         return STORE_TIME_ZERO;
     if (l->over || l->titles == 0)
         return l->over ? store_time_add(l->began, period_ns) : l->began;
+    /* Titles that came since the count must not put the next call past the period. */
     uint64_t asked = l->asked < l->titles ? l->asked : l->titles;
     return store_time_add(l->began, period_ns / (int64_t)l->titles * (int64_t)asked);
 }
@@ -55,6 +59,7 @@ store_time lap_due(const struct lap *l, int64_t period_ns, bool hurries)
 store_time lap_history_since(const struct lap *l, const struct title_word *word)
 {
     bool known = l->said_before != 0 && l->before.ns != STORE_TIME_ZERO.ns;
+    /* The copy of the database that answered then may have been behind: the margin covers it. */
     return known && word->touched < l->said_before - SWEEP_MARGIN_S ? l->before : STORE_TIME_ZERO;
 }
 
@@ -66,6 +71,7 @@ store_time lap_all_since(const struct lap *l)
 
 /* ---- notes ---- */
 
+/* lap_decode reads in this order; the title is the rest of the note. */
 size_t lap_encode(const struct lap *l, char *out)
 {
     const int64_t words[] = { l->began.ns,    l->before.ns,       l->said,
@@ -90,6 +96,7 @@ err lap_decode(str bytes, struct lap *out)
     };
     for (unsigned i = 0; i < COUNT_OF(words); i++)
         *words[i] = (int64_t)cursor_be64(&c);
+    /* A title of the wrong length, or an instant before 1970, is damage. */
     if (c.failed || version != NOTE_VERSION || flags > NOTE_OVER || titles < 0 || asked < 0 ||
         c.rest.n > sizeof l.at.p || l.began.ns < 0)
         return ERR_CORRUPT;

@@ -1,4 +1,5 @@
-/* tell.c - words between servers about titles. */
+/* tell.c - tells other servers what happened to titles here, and does here what they tell. Any
+ * thread tells; page_told runs on the loop. */
 #include "page/tell.h"
 
 #include "base/log.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What Redis keeps of this flight is of before the purge. */
 static void forget_flight(const struct page_service *s, const struct page_target *t, uint64_t rev)
 {
     unsigned char id[FLIGHT_ID_BYTES];
@@ -19,7 +21,8 @@ static void forget_flight(const struct page_service *s, const struct page_target
     flight_shared_drop(s->shared, id, NULL, NULL);
 }
 
-/* t: all but who tells it, and of what. What is of all buckets is told as of the first. */
+/* Sends one message. The caller fills in kind and details. What is of all buckets is told as of the
+ * first. */
 static void tell_tell(const struct page_service *s, const struct page_domain *domain, str title,
                       struct told t)
 {
@@ -32,7 +35,7 @@ static void tell_tell(const struct page_service *s, const struct page_domain *do
     buf_init(&text, TOLD_BYTES_MAX);
     told_encode(&text, &t);
     INVARIANT(buf_status(&text) == ERR_OK);                   /* names and titles are bounded */
-    bool doubts = t.kind == TOLD_LOOK || t.kind == TOLD_WORD; /* the later one is that of both */
+    bool doubts = t.kind == TOLD_LOOK || t.kind == TOLD_WORD; /* a later doubt covers both */
     flight_shared_tell(s->shared, buf_str(&text), doubts);
     buf_fini(&text);
 }
@@ -51,6 +54,7 @@ void page_purge_tell(const struct page_service *s, const struct page_target *t)
         forget_flight(s, t, rev);
 }
 
+/* States on the wire and states of ours are numbered apart. */
 static const enum page_state page_states[TOLD_STATES] = { [TOLD_CURRENT] = PAGE_CURRENT,
                                                           [TOLD_DELETED] = PAGE_DELETED,
                                                           [TOLD_SUPPRESSED] = PAGE_SUPPRESSED };
@@ -81,6 +85,7 @@ void page_word_tell(const struct page_service *s, const struct page_domain *doma
 {
     if (s->shared != NULL)
         tell_tell(s, domain, title,
+                  /* Without a newest change the word itself must be reached, as for a hint. */
                   (struct told){ .kind = word->newest.id != 0 ? TOLD_WORD : TOLD_LOOK,
                                  .look = { .has_word = true,
                                            .word = title_word_hash(word),
@@ -121,8 +126,9 @@ void page_newest_tell(const struct page_service *s, const struct page_domain *do
 
 /* ---- being told ---- */
 
-/* Purges are handed to the store in the order they came in. Marks are heard on the pool, where the
- * store may look first: they say themselves which is the later. The loop may be gone by the end. */
+/* What was told, on its way to the store; freed by followed(). Purges reach the store in the order
+ * in which they came. Marks are heard on the pool, where the store may look first: each says itself
+ * when it was said. The loop may be gone by the end. */
 struct following {
     const struct page_service *service;
     char title[PAGE_TITLE_BYTES_MAX];
@@ -140,6 +146,7 @@ struct following {
     struct task task;
 };
 
+/* The end of each: a failure is logged, as nobody waits for it. */
 static void followed(struct following *f, const char *event, str title, err why)
 {
     if (why != ERR_OK)
@@ -166,6 +173,7 @@ static void hear_run(struct task *t)
     store_call_then(page_store_hear(f->service->store, &f->hear), &f->hear.call);
 }
 
+/* text is the message's: the title is copied. page_told has checked its length. */
 static struct following *following_new(const struct page_service *s, const struct told *t)
 {
     struct following *f = calloc(1, sizeof *f);
@@ -191,6 +199,7 @@ static void follow_purge(const struct page_service *s, const struct told *t,
         .has_rev = t->purge.rev != 0,
         .has_tid = t->purge.has_tid,
         .name = { .rev = t->purge.rev },
+        /* Where there is a wiki, the render that is left must not be given for the latest. */
         .elsewhere = domain->origin != NULL
     };
     if (t->purge.has_tid)
@@ -198,7 +207,7 @@ static void follow_purge(const struct page_service *s, const struct told *t,
     store_call_then(page_store_order(s->store, &f->purge), &f->purge.call);
 }
 
-/* By our clock: nothing asked for before now is trusted. */
+/* Ends the trust in a title, by our clock: nothing that was asked for before now is trusted. */
 static void follow_doubt(const struct page_service *s, const struct told *t,
                          const struct page_domain *domain, const struct title_bound *bound)
 {
@@ -207,7 +216,8 @@ static void follow_doubt(const struct page_service *s, const struct told *t,
         (void)page_trust_doubt(s->trust, &k, clock_store(s->clock), bound); /* no cell, no trust */
 }
 
-/* A word that the wiki said to another server says by its newest change what had heard of it. */
+/* What our next word must reach. A word from another server brings its newest change: an answer
+ * that shows a newer one has heard of it. */
 static struct title_bound bound_of(const struct told *t)
 {
     if (t->kind == TOLD_LOOK)
@@ -217,6 +227,7 @@ static struct title_bound bound_of(const struct told *t)
     };
 }
 
+/* A word that is known here already asks for nothing. */
 static void follow_look(const struct page_service *s, const struct told *t,
                         const struct page_domain *domain)
 {
@@ -230,8 +241,8 @@ static void follow_look(const struct page_service *s, const struct told *t,
         follow_doubt(s, t, domain, &bound);
 }
 
-/* Our clock may be ahead of theirs: then our store takes what it was told before for the later
- * word, and the doubt brings the truth. */
+/* Hears a mark. Our clock may be ahead of the other server's: then our store takes an earlier word
+ * for the later one, and the doubt brings the truth. */
 static void follow_mark(const struct page_service *s, const struct told *t,
                         const struct page_domain *domain)
 {
@@ -267,7 +278,7 @@ static void tell_taken(struct flight_waiter *w, err why, struct flight_value *v,
     followed(f, "made.not_followed", f->made.which.title, why == ERR_NOT_FOUND ? ERR_OK : why);
 }
 
-/* Is an older one stored here? Then the new one is taken, while it is in Redis. Loop. */
+/* Takes the new render while it is in Redis, if an older one is stored here. Loop. */
 static void made_looked(struct store_call *c)
 {
     struct following *f = CONTAINER_OF(c, struct following, made.call);
@@ -278,6 +289,7 @@ static void made_looked(struct store_call *c)
                                     .title = r->which.title,
                                     .rev = r->which.name.rev,
                                     .take = true };
+    /* A server that stores none of the title need not have it. */
     bool older = c->why == ERR_OK && page_name_cmp(r->render.name, f->name) < 0;
     bool ends = s->flights == NULL; /* the server */
     arena_fini(&f->arena);
@@ -292,6 +304,7 @@ static void made_run(struct task *t)
     store_call_post(page_store_read(f->service->store, &f->made), &f->made.call);
 }
 
+/* Looks for the render that ours would be: of the latest, or of the revision that was asked for. */
 static void follow_made(const struct page_service *s, const struct told *t,
                         const struct page_domain *domain)
 {
@@ -326,6 +339,7 @@ static void follow_newest(const struct page_service *s, const struct told *t,
 void page_told(const struct page_service *s, str text)
 {
     struct told t;
+    /* Our own messages come back, too. */
     if (!told_decode(text, &t) || str_eq(t.node, str_of(flight_shared_node(s->shared))))
         return;
     const struct page_domain *domain = page_domain_find(s, t.domain);

@@ -1,5 +1,6 @@
-/* title.c - titles become keys by the rules of their wiki. Which titles a wiki refuses is in
- * render/title_rules.c, which no store takes in store/titlekey.c. */
+/* title.c - makes keys of titles by the rules of their wiki, for reads, transforms and events.
+ * Which titles a wiki refuses is in render/title_rules.c; which no store takes, in
+ * store/titlekey.c. */
 #include "page/title.h"
 
 enum { NAMESPACE_USER = 2, NAMESPACE_USER_TALK = 3 };
@@ -18,6 +19,7 @@ static err title_key_of(struct arena *a, const struct siteinfo *rules, str title
     return page_title_key(a, key->key, &key->key, note); /* its own limits */
 }
 
+/* Pages of users are served under each way to write them (get.h). */
 static struct page_title_seen seen_of(bool changed, int64_t namespace_id)
 {
     bool user = namespace_id == NAMESPACE_USER || namespace_id == NAMESPACE_USER_TALK;
@@ -36,6 +38,8 @@ err page_title_take(struct arena *a, struct page_target *target, str title, int6
     return ERR_OK;
 }
 
+/* False only when the rules have to be asked for. A domain without api.php has none, and its titles
+ * stand as they are written. */
 bool page_title_settle(struct page_title_wait *w)
 {
     struct title_key key;
@@ -70,6 +74,7 @@ static void title_run(struct task *t)
         page_title_wait(w); /* they were lost again */
 }
 
+/* Loop. */
 static void rules_got(struct siteinfo_waiter *s, enum render_why why, const struct err_note *note)
 {
     struct page_title_wait *w = CONTAINER_OF(s, struct page_title_wait, siteinfo);

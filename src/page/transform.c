@@ -23,6 +23,7 @@
 
 enum { ORIGIN_MEMBERS_MAX = 16, WORDS_BYTES_MAX = 200 };
 
+/* The words of the API that name a kind. */
 static const struct {
     const char *from, *to;
 } kinds[TRANSFORM_KINDS] = {
@@ -41,7 +42,9 @@ static enum transform_phase unwrap_enter(struct page_transform *t);
 static enum transform_phase fate_enter(struct page_transform *t);
 static enum transform_phase end_enter(struct page_transform *t);
 
+/* Where the entry of a phase runs. HERE: on the thread of the phase before. */
 enum phase_place { PLACE_HERE, PLACE_HOME, PLACE_LOOP, PLACE_POOL };
+/* Each phase: its entry, the place where that runs, and the phases that may follow. */
 static const struct {
     enum transform_phase (*enter)(struct page_transform *t);
     enum phase_place place;
@@ -75,6 +78,8 @@ static void phase_run(struct task *task)
     transform_go(t, phases[t->phase].enter(t));
 }
 
+/* Phases that run HERE follow each other in the loop; any other is posted, and t may be gone then.
+ */
 void transform_go(struct page_transform *t, enum transform_phase to)
 {
     while (to != PHASE_WAITS) {
@@ -119,7 +124,7 @@ static enum transform_phase origin_failed(struct page_transform *t, enum render_
     return transform_end_why(t, TRANSFORM_ORIGIN_FAILED, page_err_of_render(why), note);
 }
 
-/* The origin's own words, which editors show to their users. */
+/* The origin's own words, cut to WORDS_BYTES_MAX: editors show them to their users. */
 static str origin_words(struct page_transform *t)
 {
     struct json_member members[ORIGIN_MEMBERS_MAX];
@@ -135,6 +140,7 @@ static str origin_words(struct page_transform *t)
     return str_of(t->ask.note.text);
 }
 
+/* At home, once for each transform; done may free t. */
 static enum transform_phase end_enter(struct page_transform *t)
 {
     buf_fini(&t->sent);
@@ -147,6 +153,8 @@ static enum transform_phase end_enter(struct page_transform *t)
 
 /* ---- what the origin said ---- */
 
+/* What becomes of the edit when the wiki said this of the revision. FINE: then the failure is the
+ * origin's. */
 static enum transform_phase fate_judge(struct page_transform *t, enum render_why why)
 {
     if (why == RENDER_NO_PAGE || why == RENDER_NO_REVISION)
@@ -164,7 +172,8 @@ static void fate_told(struct page_ask *a)
     transform_go(t, fate_judge(t, a->why));
 }
 
-/* Asked as anybody is, without cookies: others hear of it, too. */
+/* Asks what became of the revision. Without cookies, as anybody would: the store and other servers
+ * hear the answer. */
 static enum transform_phase fate_enter(struct page_transform *t)
 {
     t->of_fate = t->target;
@@ -180,12 +189,13 @@ static enum transform_phase fate_enter(struct page_transform *t)
     return PHASE_WAITS;
 }
 
+/* Cookies go to the origin only where the operator allows that. */
 static str cookie_of(const struct page_transform *t)
 {
     return t->target.domain->forward_cookies ? t->cookie : STR_NONE;
 }
 
-/* A bundle that is answered as HTML. */
+/* Takes the HTML out of the origin's bundle; that is the answer. */
 static err unwrap(struct page_transform *t)
 {
     struct render_content *html = &t->parts[0];
@@ -220,17 +230,20 @@ static bool has_bundles(const struct page_transform *t)
     return origin != NULL && origin_opts_of(origin)->kind == ORIGIN_PARSOID;
 }
 
-/* Of a bundle's HTML the ids tie it to its data; other HTML carries the data inline. */
+/* Is a bundle asked for? Its HTML has ids that tie it to its data; other HTML carries the data
+ * inline. */
 static bool makes_bundle(const struct page_transform *t)
 {
     return has_bundles(t) && (t->kind == WIKITEXT_TO_HTML || t->kind == HTML_TO_HTML);
 }
 
+/* Is the outcome kept for the editor's next request? */
 static bool is_kept(const struct page_transform *t)
 {
     return t->kind == WIKITEXT_TO_HTML && t->fields.stash;
 }
 
+/* Loop. Sorts the origin's answer. */
 static enum transform_phase asked_judge(struct page_transform *t, enum render_why why)
 {
     const struct transform_request *r = &t->ask;
@@ -244,6 +257,7 @@ static enum transform_phase asked_judge(struct page_transform *t, enum render_wh
         return transform_end(t, TRANSFORM_REFUSED);
     if (why != RENDER_FINE)
         return origin_failed(t, why, &r->note, r->retry_after_s);
+    /* The revision may have been hidden while the origin worked: then its text is not given. */
     struct page_denied denied = { .why = RENDER_FINE };
     if (r->rev != 0)
         denied = page_denied_since(t->service, &t->target, r->rev, t->began);
@@ -266,6 +280,7 @@ static void transform_asked(struct transform_request *r, enum render_why why)
     transform_go(t, asked_judge(t, why));
 }
 
+/* Loop, as `asking` and the cancel are. */
 static enum transform_phase ask_enter(struct page_transform *t)
 {
     static const enum transform_empty empty[] = {
@@ -273,6 +288,8 @@ static enum transform_phase ask_enter(struct page_transform *t)
     };
     bool of_bundle = (t->kind == HTML_TO_WIKITEXT && t->has_original) || t->kind == HTML_TO_HTML;
     t->ask = (struct transform_request){ .origin = t->target.domain->origin,
+                                         /* With its original a document goes as a bundle, so that
+                                          * what was not touched comes back as it was. */
                                          .from = of_bundle ? "pagebundle" : kinds[t->kind].from,
                                          .to = makes_bundle(t) ? "pagebundle" : kinds[t->kind].to,
                                          .title = t->target.title,
@@ -298,7 +315,7 @@ void page_transform_leave(struct page_transform *t)
         transform_cancel(&t->ask);
 }
 
-/* The body to ask with, once the original is there. */
+/* Writes the body that the origin is asked with, once the original is there. */
 static enum transform_phase write_enter(struct page_transform *t)
 {
     t->holds = HOLDS_TEXT;
@@ -331,7 +348,7 @@ static void user_told(struct render_request *r, enum render_why why)
     transform_go(t, user_judge(t, why));
 }
 
-/* The cookies of whom? */
+/* Finds out whose cookies these are: what is kept, or looked for, stands under that user. */
 static enum transform_phase user_enter(struct page_transform *t)
 {
     t->meta = (struct render_request){ .origin = t->target.domain->origin,
@@ -346,7 +363,8 @@ static enum transform_phase user_enter(struct page_transform *t)
     return PHASE_WAITS;
 }
 
-/* The title stands as the wiki writes it. */
+/* Goes on once the title is settled: by now it is known whether the origin transforms, or the rules
+ * say so. */
 static enum transform_phase transform_settled(struct page_transform *t)
 {
     enum origin_transforms has = origin_transforms(t->target.domain->origin);
@@ -435,7 +453,8 @@ enum transform_refusal page_transform_can(const struct page_transform *t)
     return !has_bundles(t) && (updates || saves) ? TRANSFORM_NO_BUNDLES : TRANSFORM_ALLOWED;
 }
 
-/* Which render the document was made from. */
+/* Finds out which render the document was made from: by the tag, else by the HTML's head and the
+ * revision. */
 static enum transform_refusal name_original(struct page_transform *t)
 {
     struct page_edited *name = &t->original_name;
@@ -452,7 +471,7 @@ static enum transform_refusal name_original(struct page_transform *t)
                                                                          : TRANSFORM_BAD_TAG;
 }
 
-/* What is brought up to date is a render that is stored. */
+/* Is there enough to bring a render up to date: its name, and which update? */
 static enum transform_refusal check_updates(const struct page_transform *t)
 {
     const struct transform_fields *f = &t->fields;

@@ -1,4 +1,5 @@
-/* transform_body.c - reads the body of a transform, and writes the body that the origin gets. */
+/* transform_body.c - reads the body of a transform, and writes the body that the origin gets, for
+ * transform.c. */
 #include "page/transform_body.h"
 
 #include "base/utf8.h"
@@ -9,6 +10,7 @@
 
 #include <inttypes.h>
 
+/* Members that are looked at, of one object each. */
 enum { MEMBERS_MAX = 32, PARSOID_MEMBERS_MAX = 64, UPDATES_MEMBERS_MAX = 4 };
 
 /* ---- reading ---- */
@@ -19,7 +21,7 @@ static err bad_updates(struct err_note *note)
                    "updates must be {\"redlinks\": true} or {\"variant\": {\"target\": code}}");
 }
 
-/* {"target": code, "source": code}: texts that are not empty. */
+/* Reads {"target": code, "source": code}: texts that are not empty; the source may be left out. */
 static err parse_variant(struct arena *a, str value, struct transform_fields *f,
                          struct err_note *note)
 {
@@ -40,7 +42,7 @@ static err parse_variant(struct arena *a, str value, struct transform_fields *f,
     return why != ERR_OK || f->variant_target.n == 0 ? bad_updates(note) : ERR_OK;
 }
 
-/* One kind of update, as the origin takes but one. */
+/* Reads one kind of update: the origin takes but one at a time. */
 static err parse_updates(struct arena *a, str text, struct transform_fields *f,
                          struct err_note *note)
 {
@@ -56,7 +58,7 @@ static err parse_updates(struct arena *a, str text, struct transform_fields *f,
     return f->redlinks ? ERR_OK : bad_updates(note);
 }
 
-/* The fields by name: texts, and flags. */
+/* The fields by name. All places but `updates`, which is no text and no flag. */
 static const struct field {
     const char *name;
     bool is_flag;
@@ -67,7 +69,7 @@ static const struct field {
               { "body_only", true, offsetof(struct transform_fields, body_only) },
               { "stash", true, offsetof(struct transform_fields, stash) } };
 
-/* NULL: others are ignored. */
+/* NULL: the field is ignored. */
 static const struct field *field_find(str name)
 {
     for (size_t i = 0; i < COUNT_OF(known); i++)
@@ -76,6 +78,7 @@ static const struct field *field_find(str name)
     return NULL;
 }
 
+/* Sets one field. Flags of forms are words; of JSON they are checked before. */
 static err take_field(struct transform_fields *f, const struct field *of, str value,
                       struct err_note *note)
 {
@@ -89,8 +92,8 @@ static err take_field(struct transform_fields *f, const struct field *of, str va
     return ERR_OK;
 }
 
-/* JSON has truth of its own: neither a number nor a text is a flag. A text may be {"body": text}.
- * ERR_BAD: it is of another kind. */
+/* The text of a member. JSON has true and false: neither a number nor a text is a flag. A text may
+ * stand in {"body": text}. ERR_BAD: the member is of another kind. */
 static err member_text(struct arena *a, const struct field *of, str value, str *out)
 {
     struct json_member inner[MEMBERS_MAX];
@@ -164,7 +167,7 @@ err transform_body_parse(struct arena *a, str content_type, str body, struct tra
 
 /* ---- writing ---- */
 
-/* json: the body is JSON already. */
+/* Writes one part of a bundle, if it is there. json: its body is JSON already. */
 static void put_part(struct buf *b, const char *name, const struct transform_part *part, bool json)
 {
     if (part->body.p == NULL)
@@ -227,6 +230,7 @@ void transform_body_wikitext(struct buf *b, str wikitext, bool body_only)
     buf_put(b, body_only ? STR(",\"body_only\":true}") : STR("}"));
 }
 
+/* The ids are what ties the HTML to its data: without them the origin cannot serialise. */
 bool transform_parsoid_has_ids(struct arena *a, str data_parsoid)
 {
     struct json_member members[PARSOID_MEMBERS_MAX];
@@ -244,7 +248,8 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Behind the '>' of the tag at the start of s; s.n: it never ends. A '>' between quotes is none. */
+/* The bytes of the tag at the start of s, with its '>'; s.n: the tag never ends. A '>' between
+ * quotes does not end it. */
 static size_t tag_bytes(str s)
 {
     char quote = 0;
@@ -269,7 +274,8 @@ static str tag_name(str tag)
     return str_take(name, n);
 }
 
-/* An element that is nothing by itself, and was made of nothing else. */
+/* Is this an element that says nothing by itself? With typeof it was made of something, as of a
+ * template. */
 static bool is_empty_element(str tag)
 {
     static const char *const names[] = { "!doctype", "html", "body", "section",
@@ -282,8 +288,8 @@ static bool is_empty_element(str tag)
     return false;
 }
 
-/* A tag opens where a letter, a slash or a declaration follows. A comment is text: the wiki keeps
- * comments. */
+/* Does a tag begin here? A letter, a slash or a declaration follows the '<'. A comment counts as
+ * text: the wiki keeps comments. */
 static bool is_tag(str s)
 {
     char c = s.n > 1 ? s.p[1] : ' ';
@@ -291,6 +297,7 @@ static bool is_tag(str s)
            ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '/' || c == '!');
 }
 
+/* One pass over the text; the first visible character decides. */
 enum transform_holds transform_holds(str html)
 {
     enum transform_holds holds = HOLDS_NOTHING;

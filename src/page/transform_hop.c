@@ -1,5 +1,5 @@
-/* transform_hop.c - an original that is not here: the server that made it is asked. What it gives
- * is used for this transform, and not stored. */
+/* transform_hop.c - an original that is not here: the server that made it is asked, for
+ * transform.c. What it gives is used for this transform, and not stored. */
 #include "page/headers.h"
 #include "page/transform_impl.h"
 
@@ -14,6 +14,7 @@ static void part_take(struct page_transform *t, const struct render_content *c)
         part->type = STR("");
 }
 
+/* Pool. GONE here is told as GONE there; NOT_FOUND leaves what the store said. */
 static enum transform_phase hop_judge(struct page_transform *t)
 {
     const struct page_hop *h = &t->hop;
@@ -52,6 +53,7 @@ enum transform_phase transform_hop_enter(struct page_transform *t)
     return PHASE_WAITS;
 }
 
+/* A render that was culled here may live on there; one that was purged may not be used. */
 bool transform_may_hop(const struct page_transform *t)
 {
     bool culled = t->why == ERR_GONE && t->trace.state == PAGE_CULLED;

@@ -18,6 +18,7 @@ static const struct render_content *part_find(const struct page_transform *t, co
     return NULL;
 }
 
+/* Home. The quota keeps what is stored of what was taken for it. */
 static enum transform_phase keep_judge(struct page_transform *t)
 {
     const struct render_content *html = part_find(t, "html");
@@ -25,6 +26,7 @@ static enum transform_phase keep_judge(struct page_transform *t)
     char tag[PAGE_TAG_BYTES + 1];
     err why = p->call.why;
     page_stash_keep_put(t->service, t->taken, p);
+    /* keep_fill found no room. */
     if (t->full)
         return transform_end(t, TRANSFORM_FULL);
     if (why == ERR_UNAVAILABLE || why == ERR_LIMIT) /* of what the origin gave */
@@ -47,7 +49,8 @@ static void transform_keep_noted(void *ctx, err why)
     transform_go(ctx, PHASE_END);
 }
 
-/* The editor's next request may come to another server, which has to find it. */
+/* At home. The outcome waits for the note: the editor's next request may come to another server,
+ * which has to find the preview. */
 static void keep_over(struct store_call *c)
 {
     struct page_transform *t = CONTAINER_OF(c, struct page_transform, put.call);
@@ -63,7 +66,8 @@ static void keep_over(struct store_call *c)
         transform_go(t, to);
 }
 
-/* The tid stands in the head of the HTML. Takes of what may be kept for editors. */
+/* Inside the store's put, once the tid is known: it stands in the head of the HTML. Takes from the
+ * quota. */
 static err keep_fill(struct page_put *put)
 {
     struct page_transform *t = CONTAINER_OF(put, struct page_transform, put);
@@ -84,6 +88,7 @@ static void put_fill(struct page_transform *t, const struct render_content *html
         .bucket = s->previews,
         .domain = t->target.domain->number,
         .title = t->kept_title,
+        /* A revision of its own, so a preview is never taken for the page (stash.h). */
         .rev = t->target.name.rev + PAGE_PREVIEW_REVS,
         .began = t->began,
         .random = entropy_u64(),
@@ -101,6 +106,7 @@ static void put_fill(struct page_transform *t, const struct render_content *html
     };
 }
 
+/* Pool: the bundle is large. */
 enum transform_phase transform_keep_enter(struct page_transform *t)
 {
     err why = pagebundle_parse(t->ask.reply, t->arena, t->parts, TRANSFORM_PARTS_MAX,

@@ -7,6 +7,7 @@
 
 #include <limits.h>
 
+/* A part that the render lacks is no error here: transform_original_judge wants what is needed. */
 static err part_take(struct page_transform *t, const struct page_body *from,
                      struct transform_part *out)
 {
@@ -28,6 +29,7 @@ enum transform_phase transform_original_judge(struct page_transform *t)
     return transform_end(t, TRANSFORM_BAD_ORIGINAL);
 }
 
+/* Pool. The parts stand in the order of `wanted`. */
 static enum transform_phase original_take(struct page_transform *t)
 {
     struct transform_part *const parts[] = { &t->original.html, &t->original.data_parsoid,
@@ -39,7 +41,7 @@ static enum transform_phase original_take(struct page_transform *t)
                          : transform_end_why(t, TRANSFORM_ORIGINAL_FAILED, why, NULL);
 }
 
-/* Text that is hidden is told as the origin would tell it. */
+/* It is nowhere: asks the secondary, or ends. Hidden text is told as the origin would tell it. */
 enum transform_phase transform_original_missing(struct page_transform *t)
 {
     if (transform_may_take(t))
@@ -52,8 +54,8 @@ enum transform_phase transform_original_missing(struct page_transform *t)
 
 static void original_start(struct page_transform *t, bool preview);
 
-/* Is the wiki's word on what was found wanted first? A preview of no revision is of none of the
- * wiki's. */
+/* Is the wiki's word on what was found wanted first? A preview without a revision is of no text of
+ * the wiki's. */
 static bool must_check(const struct page_transform *t)
 {
     return t->trusted.cell != NULL && !t->checked &&
@@ -66,7 +68,8 @@ static bool may_check(const struct page_transform *t)
            page_is_asked(t->service, t->target.domain);
 }
 
-/* Nothing is read of what is to be checked first. */
+/* Inside the store's read: reads nothing of what is to be checked first, else all that was wanted.
+ */
 static unsigned original_choose(struct page_read *r)
 {
     struct page_transform *t = CONTAINER_OF(r, struct page_transform, read);
@@ -79,7 +82,7 @@ static unsigned original_choose(struct page_read *r)
     return must_check(t) ? 0 : UINT_MAX;
 }
 
-/* It is not here: another server is asked, after the wiki. */
+/* It is not here: asks another server, once the wiki was asked. */
 static enum transform_phase original_elsewhere(struct page_transform *t)
 {
     if (!transform_may_hop(t))
@@ -91,12 +94,13 @@ static enum transform_phase original_elsewhere(struct page_transform *t)
     return must_check(t) ? PHASE_CHECK : PHASE_HOP;
 }
 
-/* Text that is hidden is not used. Of a page that was deleted or moved the wiki itself says at the
- * transform, or at the save, what becomes of the edit. */
+/* Pool. Ends when the text is hidden. Of a page that was deleted or moved the wiki itself says, at
+ * the transform or the save, what becomes of the edit. */
 static void transform_original_checked(struct page_check *c)
 {
     struct page_transform *t = CONTAINER_OF(c, struct page_transform, check);
     const store_time before = { .ns = c->since.ns - 1 };
+    /* since itself counts as asked since then. */
     bool hidden =
         c->why == ERR_OK &&
         page_denied_since(t->service, &t->target, t->original_name.name.rev, before).why ==
@@ -123,7 +127,8 @@ enum transform_phase transform_check_enter(struct page_transform *t)
     return PHASE_WAITS;
 }
 
-/* Where the tag says first, then in the other place. */
+/* Pool. Looks where the tag says first, then in the other place; a trace from the second look does
+ * not replace an answer of the first. */
 static void original_read(struct store_call *c)
 {
     struct page_transform *t = CONTAINER_OF(c, struct page_transform, read.call);
@@ -142,6 +147,7 @@ static void original_read(struct store_call *c)
                                      : original_take(t));
 }
 
+/* preview: in the bucket of previews, under the user's key. */
 static void original_start(struct page_transform *t, bool preview)
 {
     const struct page_service *s = t->service;

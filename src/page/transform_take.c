@@ -4,6 +4,7 @@
 #include "page/secondary.h"
 #include "page/transform_impl.h"
 
+/* A preview is in no secondary, nor is what has no revision. */
 bool transform_may_take(const struct page_transform *t)
 {
     bool culled = t->why == ERR_GONE && t->trace.state == PAGE_CULLED;
@@ -12,7 +13,7 @@ bool transform_may_take(const struct page_transform *t)
            t->original_name.name.rev != 0;
 }
 
-/* Loop. */
+/* Loop. Taken: look once more. None there: as without a secondary. */
 static void transform_take_taken(struct flight_waiter *w, err why, struct flight_value *v,
                                  const struct err_note *note)
 {

@@ -1,4 +1,5 @@
-/* travel.c - a made render as bytes, and back. */
+/* travel.c - writes a made render as bytes, and reads such bytes, for sealed.c and hops. Bytes from
+ * elsewhere may be anything: what is read is checked as if a client had sent it. */
 #include "page/travel.h"
 
 #include "base/date.h"
@@ -23,6 +24,7 @@ static void put_word(struct buf *out, const struct title_word *w)
     buf_put_be64(out, (uint64_t)w->said);
 }
 
+/* page_travel_get reads in this order. */
 void page_travel_put(struct buf *out, const struct page_travel *t)
 {
     unsigned char tid[TID_KEY_BYTES];
@@ -55,6 +57,7 @@ static bool travel_take(str *rest, size_t n, str *out)
     return true;
 }
 
+/* The length is compared with what is left before it is used. */
 static bool take_text(str *rest, str *out)
 {
     str n;
@@ -66,7 +69,7 @@ static bool is_instant(int64_t s)
     return s > 0 && s <= DATE_S_MAX;
 }
 
-/* No wiki says it of a page that is there, unless each of these is something. */
+/* Reads a word; false where a member is nothing: no wiki says that of a page that is there. */
 static bool take_word(str *rest, unsigned flags, struct title_word *w)
 {
     str bytes;
@@ -81,8 +84,8 @@ static bool take_word(str *rest, unsigned flags, struct title_word *w)
            is_instant(w->said);
 }
 
-/* "name: value\n" lines, as they are sent: nothing else may be in them, whoever wrote into
- * Redis. */
+/* Are these "name: value
+ * " lines, with fields that may be kept? Nothing else may be in them, whoever wrote into Redis. */
 static bool headers_are_fine(str lines)
 {
     while (lines.n > 0) {
@@ -96,6 +99,7 @@ static bool headers_are_fine(str lines)
     return true;
 }
 
+/* wikitext is a reserved name, and previews have it. */
 static bool take_content(str *rest, struct render_content *c)
 {
     return take_text(rest, &c->name) && take_text(rest, &c->headers) && take_text(rest, &c->raw) &&

@@ -1,10 +1,12 @@
 /* trust.c - cells in shards, each with a lock, a hash table and a CLOCK ring.
  *
- * Invariants: (1) a cell is in its shard's table and ring from page_trust_hold until it is
- * forgotten; (2) one that is held is not forgotten; (3) asked_at and says are written under the
- * shard's lock, says first: who reads asked_at first sees the number that belongs to it, or a newer
- * one; (4) the cell of a title is not forgotten before those of its revisions, which are in the
- * same shard. */
+ * Invariants
+ *  1. A cell is in its shard's table and ring from page_trust_hold until it is forgotten.
+ *  2. A cell that is held is not forgotten.
+ *  3. asked_at and says are written under the shard's lock, says first. A reader of asked_at, then
+ *     says, sees the number that belongs to it, or a newer one.
+ *  4. The cell of a title is not forgotten before those of its revisions, which are in the same
+ *     shard. */
 #include "page/trust.h"
 
 #include "base/hash.h"
@@ -19,6 +21,8 @@
 #define TRUST_MAGIC 0x7a057a05u
 enum { TRUST_SHARDS = 16, CACHE_LINE = 64 };
 
+/* What was heard of one title or revision. Owner: its shard; who holds it may read it without the
+ * lock. */
 struct trust_cell {
     struct page_trust *all;
     struct shard *shard;
@@ -43,6 +47,7 @@ struct trust_cell {
     char title[];
 };
 
+/* Each on a line of its own: shards are locked by many threads at once. */
 struct shard {
     _Alignas(CACHE_LINE) pthread_mutex_t lock;
     struct hash cells;
@@ -50,6 +55,7 @@ struct shard {
     size_t count, held;
 };
 
+/* Owner: the service. */
 struct page_trust {
     uint32_t magic;
     uint64_t seed;
@@ -98,13 +104,14 @@ static void shard_unlock(struct shard *s)
     INVARIANT(failed == 0);
 }
 
-/* Under the lock. */
+/* Under the lock. A cell that is held again may not be evicted. */
 static void cell_ref(struct shard *s, struct trust_cell *c)
 {
     s->held += c->refs == 0;
     c->refs++;
 }
 
+/* Under the lock. Nobody holds it, and no revision stands on it. */
 static void cell_forget(struct shard *s, struct trust_cell *c)
 {
     INVARIANT(c->revisions == 0);
@@ -116,7 +123,7 @@ static void cell_forget(struct shard *s, struct trust_cell *c)
     free(c);
 }
 
-/* of_revisions: those alone. */
+/* of_revisions: forgets cells of revisions alone, which have to go before those of titles. */
 static void shard_empty(struct shard *s, bool of_revisions)
 {
     struct list *next;
@@ -155,7 +162,7 @@ static bool cell_in_doubt(const struct trust_cell *c)
            atomic_load_explicit(&c->asked_at, memory_order_acquire);
 }
 
-/* At most one round of the hand: what cannot go stays, above the limit. */
+/* One round of the hand at most: a cell that cannot go stays, above the limit. */
 static void shard_evict(struct shard *s, size_t cells_max)
 {
     for (size_t looked = s->count; looked > 0 && s->count - s->held > cells_max; looked--) {
@@ -179,6 +186,7 @@ static struct shard *shard_of(struct page_trust *t, const struct trust_key *k)
     return &t->shards[title_hash(t, k) >> 60];
 }
 
+/* Fibonacci hashing of the revision: cells of one title lie apart. */
 static uint64_t key_hash(const struct page_trust *t, const struct trust_key *k)
 {
     return title_hash(t, k) ^ (k->rev * 0x9e3779b97f4a7c15u);
@@ -227,12 +235,14 @@ struct trust_cell *page_trust_hold(struct page_trust *t, const struct trust_key 
     struct shard *s = shard_of(t, k);
     shard_lock(s);
     struct trust_cell *c = cell_get(t, s, k);
+    /* A revision's cell stands on its title's, whose doubts count for it. */
     if (k->rev != 0 && c->title_cell == NULL) {
         c->title_cell = cell_get(t, s, &title);
         c->title_cell->revisions++;
     }
     cell_ref(s, c);
     atomic_store_explicit(&c->used, true, memory_order_relaxed);
+    /* The cell at hand is held by now, so it stays. */
     shard_evict(s, t->shard_cells_max);
     shard_unlock(s);
     return c;
@@ -275,7 +285,7 @@ static int64_t doubt_of(const struct trust_cell *c)
     return atomic_load_explicit(&c->doubt_at, memory_order_acquire);
 }
 
-/* Its own, or its title's. */
+/* The later of its own doubt and its title's. */
 static int64_t doubt_at(const struct trust_cell *c)
 {
     int64_t own = doubt_of(c), title = c->title_cell == NULL ? 0 : doubt_of(c->title_cell);
@@ -284,6 +294,7 @@ static int64_t doubt_at(const struct trust_cell *c)
 
 int64_t trust_age_ns(const struct trust_cell *c, uint64_t says, store_time now)
 {
+    /* asked_at before says: see invariant 3. */
     int64_t asked_at = atomic_load_explicit(&c->asked_at, memory_order_acquire);
     if (asked_at == 0 || asked_at < doubt_at(c) ||
         atomic_load_explicit(&c->says, memory_order_acquire) != says)
@@ -304,6 +315,8 @@ store_time trust_doubted_at(const struct trust_cell *c)
     return (store_time){ .ns = doubt_at(c) };
 }
 
+/* purges_at runs ahead of the clock by TRUST_PURGE_S for each purge; it may be TRUST_PURGES_MAX - 1
+ * ahead. */
 bool trust_may_purge(struct trust_cell *c, store_time now)
 {
     const int64_t each_ns = TRUST_PURGE_S * NS_PER_S;
@@ -316,7 +329,7 @@ bool trust_may_purge(struct trust_cell *c, store_time now)
     return true;
 }
 
-/* Under the lock. */
+/* Under the lock. A word that was asked for earlier than the last is passed over. */
 static void cell_hear(struct trust_cell *c, store_time asked_at, uint64_t says)
 {
     if (asked_at.ns >= atomic_load_explicit(&c->asked_at, memory_order_relaxed)) {
@@ -340,6 +353,7 @@ bool trust_said_since(const struct trust_cell *c, store_time since, uint64_t *sa
     return at->ns > since.ns;
 }
 
+/* The bound ends with the first word that reaches it. */
 bool trust_hear_word(struct trust_cell *c, const struct title_word *w, bool believe)
 {
     shard_lock(c->shard);
@@ -364,7 +378,8 @@ static void cell_doubt(struct trust_cell *c, store_time at)
     atomic_fetch_add_explicit(&c->all->doubts, 1, memory_order_relaxed);
 }
 
-/* Which of it the last word reaches is heard of, and asks for nothing. Under the lock. */
+/* Adds a bound. What the last word reached is heard of already, and asks for nothing. Under the
+ * lock. */
 static void cell_bind(struct trust_cell *c, const struct title_bound *b)
 {
     struct title_bound left = *b;
@@ -401,6 +416,7 @@ bool trust_reaches(const struct trust_cell *c, const struct title_word *w)
     return reaches;
 }
 
+/* Of a title that has no cell nothing is trusted: there is nothing to doubt. */
 bool page_trust_doubt(struct page_trust *t, const struct trust_key *k, store_time at,
                       const struct title_bound *b)
 {
@@ -429,6 +445,7 @@ bool page_trust_says(struct page_trust *t, const struct trust_key *k, uint64_t s
     return same;
 }
 
+/* At the home of `soon`. posted is cleared first: a wish from here on posts again. */
 static void soon_run(struct task *task)
 {
     struct trust_cell *c = CONTAINER_OF(task, struct trust_cell, task);
@@ -438,6 +455,8 @@ static void soon_run(struct task *task)
     trust_release(&c);
 }
 
+/* Once until a word is heard (wanted), and never while the task is on its way (posted): it lies in
+ * the cell. */
 void trust_soon(struct trust_cell *c)
 {
     struct page_trust *t = c->all;
@@ -446,6 +465,7 @@ void trust_soon(struct trust_cell *c)
         atomic_exchange_explicit(&c->posted, true, memory_order_acq_rel))
         return;
     c->task.run = soon_run;
+    /* The task holds the cell; soon_run lets it go. */
     home_post(t->home, &trust_hold(c)->task);
 }
 
@@ -462,6 +482,7 @@ enum trust_need trust_need(const struct trust_rules *r, enum trust_reader reader
     switch (reader) {
     case TRUST_PLAIN:
         if (age_ns <= ttl_ns)
+            /* A plain reader may be answered by an old word, while a new one is asked for. */
             return TRUST_FINE;
         return age_ns <= atomic_load_explicit(&r->max_ns, memory_order_relaxed) ? TRUST_BEHIND
                                                                                 : TRUST_FIRST;

@@ -1,4 +1,4 @@
-/* trusted.c - looks at cells for reads, makings and transforms. */
+/* trusted.c - asks the cells of trust.h what is known, for reads, makings and transforms. */
 #include "page/trusted.h"
 
 #include "page/check.h"
@@ -16,6 +16,7 @@ static struct trust_cell *cell_hold(const struct page_service *s, const struct p
     return page_trust_hold(s->trust, &k);
 }
 
+/* Holds the cell; the caller lets it go. */
 static struct page_trusted look_at(const struct page_service *s, const struct page_domain *d,
                                    str title, uint64_t rev, uint64_t says)
 {
@@ -26,6 +27,8 @@ static struct page_trusted look_at(const struct page_service *s, const struct pa
                                   .title_age_ns = TRUST_NEVER };
 }
 
+/* The word on the title covers the newest revision, as that is not hidden. Any other revision has a
+ * word of its own. */
 struct page_trusted page_trusted_look(const struct page_service *s, const struct page_domain *d,
                                       const struct page_read *r, bool named)
 {
@@ -37,6 +40,7 @@ struct page_trusted page_trusted_look(const struct page_service *s, const struct
         look_at(s, d, r->which.title, 0, r->heard ? title_word_hash(&r->word) : 0);
     if (!r->heard)
         l.age_ns = TRUST_NEVER;
+    /* Too old for one who names the revision: its own cell may have a younger word. */
     if (!named || l.age_ns <= d->trust.ttl_ns)
         return l;
     struct page_trusted own = look_at(s, d, r->which.title, rev, TRUST_SHOWN);
@@ -51,7 +55,7 @@ struct page_trusted page_trusted_rev(const struct page_service *s, const struct 
     return look_at(s, t->domain, t->title, rev, TRUST_SHOWN);
 }
 
-/* All words that a page is missing are one. */
+/* Words that a page is missing differ in their instants alone: they have one hash. */
 static uint64_t says_missing(void)
 {
     return title_word_hash(&(struct title_word){ .missing = true });
@@ -64,7 +68,7 @@ int64_t page_missing_age_ns(const struct page_service *s, const struct page_doma
     return l.age_ns;
 }
 
-/* False: nothing was said since. */
+/* What the last word said, if it was asked for after `since`. False: nothing was said since. */
 static bool said_since(const struct page_service *s, const struct page_target *t, uint64_t rev,
                        store_time since, uint64_t *says, store_time *at)
 {
@@ -74,6 +78,7 @@ static bool said_since(const struct page_service *s, const struct page_target *t
     return said;
 }
 
+/* The title's word first: a missing page has no revisions. */
 struct page_denied page_denied_since(const struct page_service *s, const struct page_target *t,
                                      uint64_t rev, store_time since)
 {
@@ -95,6 +100,7 @@ enum render_why page_known_denied(const struct page_service *s, const struct pag
         enum trust_shown says;
         enum render_why why;
     } of_rev[] = { { TRUST_HIDDEN, RENDER_SUPPRESSED }, { TRUST_GONE, RENDER_NO_REVISION } };
+    /* A closed wiki denies to all: that is told in another way. */
     if (!page_is_asked(s, t->domain) || page_is_closed(s, t->domain))
         return RENDER_FINE;
     if (page_missing_age_ns(s, t->domain, t->title) <= within_ns)
@@ -113,6 +119,7 @@ bool page_doubted_since(const struct page_service *s, const struct page_target *
     if (!page_is_asked(s, t->domain))
         return false;
     struct trust_cell *c = cell_hold(s, t->domain, t->title, 0);
+    /* A doubt of that very instant counts: nobody knows which came first. */
     bool doubted = !store_time_before(trust_doubted_at(c), since);
     trust_release(&c);
     return doubted;

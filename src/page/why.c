@@ -1,4 +1,5 @@
-/* why.c - one read after the other, one of each bucket. */
+/* why.c - gathers why a reader of a title gets what it gets, for operators: one read of each
+ * bucket, one after the other. */
 #include "page/why.h"
 
 #include "page/check.h"
@@ -10,7 +11,8 @@ static unsigned read_nothing(struct page_read *r)
     return 0;
 }
 
-/* Of a title of which nothing is stored no word is kept. */
+/* The store keeps no word of a title without renders: takes what was told, or what the cells know.
+ */
 static void hear_elsewhere(struct page_why *w)
 {
     const struct page_service *s = w->service;
@@ -23,7 +25,7 @@ static void hear_elsewhere(struct page_why *w)
                                        .asked_at = { .ns = clock_store(s->clock).ns - age_ns } };
 }
 
-/* After the first read: what is known of the title. */
+/* After the first read: what is known of the title, in whatever bucket. */
 static void look_at_trust(struct page_why *w)
 {
     const struct page_service *s = w->service;
@@ -36,6 +38,7 @@ static void look_at_trust(struct page_why *w)
     trust_release(&cell);
 }
 
+/* One bucket was read. The word is of the title, so the first read has it. */
 static void why_take(struct page_why *w)
 {
     const struct page_read *r = &w->read;

@@ -1,4 +1,5 @@
-/* wiki.c - the maker of what is asked of the wiki each time.
+/* wiki.c - asks the wiki for what is not stored (metadata, wikitext, lint), once for all who ask at
+ * the same time. For wiki_get.c.
  *
  *   ask (loop, pool) -> which render is stored of it? (pool) -> finish */
 #include "page/wiki.h"
@@ -13,6 +14,7 @@
 
 #define WIKI_MAGIC 0x31ca31cau
 
+/* The maker of one flight. The flight owns it, and frees it by wiki_release. */
 struct wiki_make {
     uint32_t magic;
     const struct page_service *service;
@@ -31,6 +33,7 @@ static void word_free(struct flight_value *v)
     free(value);
 }
 
+/* value is still here only when it was never given to the flight. */
 static void wiki_release(void *ctx)
 {
     struct wiki_make *m = ctx;
@@ -43,6 +46,7 @@ static void wiki_release(void *ctx)
     free(m);
 }
 
+/* keep: the error is worth remembering. */
 static void wiki_finish(struct wiki_make *m, err why, bool keep)
 {
     struct page_word *value = m->value;
@@ -52,7 +56,7 @@ static void wiki_finish(struct wiki_make *m, err why, bool keep)
     flight_finish(m->flight, why, why == ERR_OK ? &value->v : NULL, keep, &note);
 }
 
-/* Pool. */
+/* Pool. The store has said which render it has of the revision; none is no error. */
 static void wiki_build(struct store_call *c)
 {
     struct wiki_make *m = CONTAINER_OF(c, struct wiki_make, read.call);
@@ -67,10 +71,11 @@ static void wiki_build(struct store_call *c)
                            &value->type); /* else that stands */
         value->body = r->contents[0].raw;
     }
+    /* An odd type of the origin's must not get into a header of ours. */
     wiki_finish(m, headers_value_is_sane(value->type) ? ERR_OK : ERR_CORRUPT, false);
 }
 
-/* Pool. */
+/* Pool. What is denied of the page, and a starved arena, are not remembered as failures. */
 static void wiki_asked(struct page_ask *a)
 {
     struct wiki_make *m = CONTAINER_OF(a, struct wiki_make, ask);
@@ -141,6 +146,7 @@ static struct wiki_make *wiki_new(const struct page_service *s, const struct pag
     return NULL;
 }
 
+/* Readers of one key share the question: kind, domain, revision and title. */
 err page_word_ask(const struct page_service *s, const struct page_target *t, enum render_want want,
                   struct flight_waiter *w)
 {

@@ -1,5 +1,6 @@
-/* wiki_event.c - events as EventBus makes them, of two generations: pages in members of the event
- * itself (page_title, rev_id, prior_state), and in objects of it (mediawiki.page_change.v1). */
+/* wiki_event.c - reads events as EventBus makes them, for the API of events. Two generations: pages
+ * in members of the event itself (page_title, rev_id, prior_state), and in objects of it
+ * (mediawiki.page_change.v1). */
 #include "page/wiki_event.h"
 
 #include "base/date.h"
@@ -7,6 +8,7 @@
 
 #include <inttypes.h>
 
+/* An object of the event, taken apart; in the arena, as it is large. */
 struct object {
     unsigned count;
     struct json_member members[EVENT_MEMBERS_MAX];
@@ -37,7 +39,7 @@ static const struct {
 
 /* ---- members ---- */
 
-/* ERR_NOT_FOUND: it is no object. */
+/* Takes an object apart. ERR_NOT_FOUND: json is no object. */
 static err object_read(struct arena *a, str json, struct object **out, struct err_note *note)
 {
     if (json.n == 0 || json.p[0] != '{')
@@ -46,6 +48,7 @@ static err object_read(struct arena *a, str json, struct object **out, struct er
     if (o == NULL)
         return ERR_LIMIT;
     err why = json_slice_members(a, json, o->members, EVENT_MEMBERS_MAX, &o->count);
+    /* The arena's end is ours to tell, not a fault of the event. */
     bool full = arena_is_full(a) || arena_is_starved(a);
     if (why == ERR_LIMIT && full)
         return why;
@@ -59,7 +62,7 @@ static err object_read(struct arena *a, str json, struct object **out, struct er
     return ERR_OK;
 }
 
-/* NULL: there is no such object. */
+/* A member that is an object. *out NULL: there is none. */
 static err member_object(struct arena *a, const struct object *o, const char *name,
                          struct object **out, struct err_note *note)
 {
@@ -71,7 +74,7 @@ static err member_object(struct arena *a, const struct object *o, const char *na
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-/* Empty: there is no such text, or one that is half a character. */
+/* A member that is a text; empty when there is none, or when it has half a character. */
 static err member_text(struct arena *a, const struct object *o, const char *name, str *out)
 {
     const struct json_member *m = o == NULL ? NULL : json_slice_find(o->members, o->count, name);
@@ -90,6 +93,8 @@ static uint64_t member_rev(const struct object *o, const char *name)
 
 /* ---- titles ---- */
 
+/* One call of wiki_event_parse, on its stack. After the first error the functions below do nothing.
+ */
 struct reading {
     struct arena *a;
     struct err_note *note;
@@ -148,8 +153,8 @@ static void title_add(struct reading *r, str title, struct title_bound bound)
             (struct wiki_event_title){ .title = title, .bound = bound };
 }
 
-/* Of a page that was moved: under its old title stands a redirect now, or nothing. page-move names
- * no redirect, although there may be one. */
+/* Adds the old title of a page that was moved: a redirect stands there now, or nothing. page-move
+ * names no redirect, although there may be one. */
 static void title_before(struct reading *r, str title, str now, const struct object *redirect)
 {
     enum leaves leaves = redirect == NULL ? LEAVES_TOUCHED : LEAVES_REVISION;
@@ -157,6 +162,7 @@ static void title_before(struct reading *r, str title, str now, const struct obj
         title_add(r, title, bound_of(r, leaves, member_rev(redirect, "rev_id")));
 }
 
+/* The older generation: the stream says what kind of change it is. */
 static void titles_read(struct reading *r)
 {
     enum leaves leaves = LEAVES_NOTHING;
@@ -190,7 +196,7 @@ static void page_change_read(struct reading *r)
     title_before(r, text_of(r, prior, "page_title"), title, redirect);
 }
 
-/* A job whose instant nobody can read would run at once. */
+/* A job must say when it is to run in a way that can be read: else it would run at once. */
 static void delay_check(struct reading *r)
 {
     const struct json_member *m =
@@ -232,6 +238,7 @@ err wiki_event_parse(struct arena *a, str json, struct wiki_event *out, struct e
     if (str_starts(e.stream, STR(EVENT_JOBS)))
         delay_check(&r);
     titles_read(&r);
+    /* The newer generation, if the older one found no title. */
     if (e.titles_count == 0)
         page_change_read(&r);
     if (r.why == ERR_OK)

@@ -1,13 +1,15 @@
-/* wiki_get.c - settle the title -> join the flight that asks the wiki -> its word
- *                    |                       \-> it has the page under another title: join once
- * more
- *                    \-> no rules, no word ----> what is stored, if that may be said instead
+/* wiki_get.c - one read of what only the wiki knows, for handlers.
+ *
+ *   settle the title -> join the flight that asks the wiki -> its word
+ *                |                  \-> it has the page under another title: join once more
+ *                \-> no rules, no word ----> what is stored, if that may be said instead
  *
  * Invariant: one thing is under way, or none; it goes on at home. */
 #include "page/wiki_get.h"
 
 #include "page/trusted.h"
 
+/* done may free g: the reference is taken out first. */
 static void wiki_over(struct page_wiki_get *g, enum wiki_outcome outcome)
 {
     struct flight_value *v = g->word == NULL ? NULL : &g->word->v;
@@ -31,6 +33,7 @@ static void stored_start(struct page_wiki_get *g, void (*done)(struct store_call
         (void)g->wait(g, WAIT_READ); /* which is never refused */
 }
 
+/* The wiki failed: the stored render may be told instead, as far as it may be stale. */
 static void stale_read(struct store_call *c)
 {
     struct page_wiki_get *g = CONTAINER_OF(c, struct page_wiki_get, stored.call);
@@ -39,6 +42,7 @@ static void stale_read(struct store_call *c)
     wiki_over(g, may ? WIKI_STORED : WIKI_FAILED);
 }
 
+/* Only of metadata the store knows anything. */
 static void wiki_failed(struct page_wiki_get *g, err why, const struct err_note *note,
                         int64_t remembered_ms)
 {
@@ -59,7 +63,7 @@ static void wiki_closed(struct page_wiki_get *g)
     wiki_over(g, WIKI_FAILED);
 }
 
-/* Nobody is asked, or waited for: has the wiki denied it lately? */
+/* Nobody is asked, or waited for. Has the wiki denied it lately? Then that is the answer. */
 static bool told_denied(struct page_wiki_get *g)
 {
     uint64_t rev = g->target.has_rev ? g->target.name.rev : 0;
@@ -93,7 +97,7 @@ static void alone_read(struct store_call *c)
 
 static void wiki_join(struct page_wiki_get *g);
 
-/* As get_miss.c does. */
+/* Goes to the title that the wiki has, once, as get_miss.c does. */
 static void wiki_moved(struct page_wiki_get *g)
 {
     static const struct err_note again = {
@@ -114,6 +118,7 @@ static void wiki_moved(struct page_wiki_get *g)
     }
 }
 
+/* At home. */
 static void word_run(struct task *t)
 {
     struct page_wiki_get *g = CONTAINER_OF(t, struct page_wiki_get, task);
@@ -141,7 +146,7 @@ static void wiki_get_landed(struct flight_waiter *w, err why, struct flight_valu
     home_post(g->home, &g->task);
 }
 
-/* g may be over and be gone behind it. */
+/* Joins the flight; g may be over and gone behind it. */
 static void wiki_join(struct page_wiki_get *g)
 {
     g->flight = (struct flight_waiter){ .deadline = g->deadline, .done = wiki_get_landed };
@@ -183,7 +188,7 @@ static void title_done(struct page_title_wait *w)
         wiki_join(g);
 }
 
-/* Nobody is to be asked, for the rules of titles neither. */
+/* Nobody may be asked, not even for the rules of titles: answers by what is known. */
 static void stored_alone(struct page_wiki_get *g)
 {
     bool known = page_title_settle(&g->title);

@@ -1,4 +1,4 @@
-/* wiki_url.c - URLs of a wiki, taken apart. Pure. */
+/* wiki_url.c - takes URLs of a wiki apart, for purges and events. Pure. */
 #include "page/wiki_url.h"
 
 #include "http/percent.h"
@@ -15,6 +15,7 @@ bool wiki_article_path_is(str path)
 
 /* ---- hosts ---- */
 
+/* An IPv6 address has colons within its brackets: the port's colon comes behind them. */
 str wiki_url_host(str authority)
 {
     size_t bracket = str_find(authority, ']');
@@ -22,6 +23,7 @@ str wiki_url_host(str authority)
     return str_take(authority, from + str_find(str_skip(authority, from), ':'));
 }
 
+/* A host without a port means that host on each port. */
 bool wiki_place_has(const struct wiki_place *p, str authority)
 {
     str rest = p->hosts, bare = wiki_url_host(authority);
@@ -48,6 +50,7 @@ bool wiki_url_parse(str url, struct wiki_url *out)
     size_t query = str_find(rest, '?');
     str place = str_take(rest, query);
     size_t slash = str_find(place, '/');
+    /* Without a host the URL names no wiki. */
     if (slash == 0)
         return false;
     *out = (struct wiki_url){ .authority = str_take(place, slash),
@@ -58,7 +61,7 @@ bool wiki_url_parse(str url, struct wiki_url *out)
 
 /* ---- titles ---- */
 
-/* What cannot be decoded names nothing. */
+/* Decodes a title; a text that cannot be decoded names nothing. */
 static err decoded(struct arena *a, str text, bool is_form, str *title)
 {
     err why = http_decode(a, text, is_form, title);
@@ -67,7 +70,7 @@ static err decoded(struct arena *a, str text, bool is_form, str *title)
     return why == ERR_BAD ? ERR_OK : why;
 }
 
-/* The first `title` of a query. */
+/* The value of the first `title` of a query. False: there is none. */
 static bool query_title(str query, str *value)
 {
     while (query.n > 0) {
