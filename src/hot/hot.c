@@ -1,8 +1,9 @@
-/* hot.c - ready answers, sharded.
+/* hot.c - ready answers, sharded, for the handlers of pages.
  *
- * Invariants: (1) an entry is in its shard's table and ring, or in neither; (2) bytes of a shard is
- * the sum of its entries' and at most bytes_max; (3) an entry holds one reference to each of its
- * answers. */
+ * Invariants
+ *  1. An entry is in its shard's table and ring, or in neither.
+ *  2. bytes of a shard is the sum of its entries' bytes, and at most bytes_max.
+ *  3. An entry holds one reference to each of its answers, and to its cell. */
 #include "hot/hot.h"
 
 #include "base/hash.h"
@@ -18,6 +19,7 @@
 #define HOT_MAGIC 0x407a45e0u
 enum { SHARD_BYTES_MIN = 4 << 20, CACHE_LINE = 64 };
 
+/* One ready answer. Owner: its shard, under whose lock it is read. */
 struct entry {
     struct hash_node node;
     struct list ring; /* the hand looks at the first */
@@ -38,6 +40,7 @@ struct entry {
     char target[];
 };
 
+/* Each on a cache line of its own, as all workers lock them. */
 struct shard {
     _Alignas(CACHE_LINE) pthread_mutex_t lock;
     struct hash entries; /* by what of the hash did not choose the shard */
@@ -46,6 +49,8 @@ struct shard {
     uint64_t hits_of[HOT_KINDS_MAX], misses, evicted;
 };
 
+/* Keys that were asked for once, so that the second request makes an entry. Lossy, and without a
+ * lock. */
 struct passed {
     _Atomic uint32_t at[HOT_SEEN]; /* the upper half of the hash that came by last */
 };
@@ -79,6 +84,7 @@ struct app_hot *hot_new(size_t bytes_max, uint64_t seed, const struct page_chang
 {
     struct app_hot *h = must_alloc(1, sizeof *h);
     unsigned count = 1;
+    /* Shards as many as leave each SHARD_BYTES_MIN: an entry may take half of one. */
     while (count < HOT_SHARDS_MAX && bytes_max / (count * 2) >= SHARD_BYTES_MIN)
         count *= 2;
     *h = (struct app_hot){
@@ -100,7 +106,7 @@ static void entry_free(struct entry *e)
     free(e);
 }
 
-/* Takes an entry out and ends it. */
+/* Takes an entry out of table and ring, and frees it. Under the lock. */
 static void hot_drop(struct shard *s, struct entry *e)
 {
     hash_remove(&s->entries, &e->node);
@@ -145,7 +151,7 @@ static struct shard *shard_of(struct app_hot *h, uint64_t hash)
     return &h->shards[hash & (h->shards_count - 1)];
 }
 
-/* The low bits are alike in a shard. */
+/* Low bits of the hash chose the shard: within it they tell nothing. */
 static uint64_t hash_in_shard(uint64_t hash)
 {
     return hash >> 16;
@@ -165,6 +171,7 @@ static struct entry *hot_find(const struct shard *s, uint64_t hash, struct hot_k
 
 static struct entry *entry_new(struct hot_key key, const struct hot_entry_opts *o)
 {
+    /* An answer that cannot be kept is no failure: malloc may say no here. */
     struct entry *e = malloc(sizeof *e + key.target.n);
     if (e == NULL)
         return NULL;
@@ -188,7 +195,7 @@ static struct entry *entry_new(struct hot_key key, const struct hot_entry_opts *
     return e;
 }
 
-/* One turn gives every entry its second chance; the second takes what was not hit meanwhile. */
+/* CLOCK: an entry that was hit goes round once more; one that was not hit meanwhile is dropped. */
 static void make_room(struct shard *s, size_t bytes)
 {
     while (!list_empty(&s->ring) && s->bytes > s->bytes_max - bytes) {
@@ -217,6 +224,7 @@ bool hot_wants(struct app_hot *h, struct hot_key key)
     MAGIC_CHECK(h, HOT_MAGIC);
     uint64_t hash = hash_of(h, key);
     uint32_t mark = (uint32_t)(hash >> 32);
+    /* The place of another key is written over: that key is seen as new the next time. */
     return atomic_exchange_explicit(&h->passed->at[hash % HOT_SEEN], mark, memory_order_relaxed) ==
            mark;
 }
@@ -236,6 +244,8 @@ void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts 
 {
     MAGIC_CHECK(h, HOT_MAGIC);
     INVARIANT(opts->kind < HOT_KINDS_MAX);
+    /* A change since the look makes the answer old before it is kept. One that comes later is seen
+     * by hot_get. */
     if (key.target.n > HOT_TARGET_BYTES_MAX || opts->tag.n > HOT_TAG_BYTES_MAX ||
         page_changed_since(h->changes, opts->seen))
         return;
@@ -244,6 +254,7 @@ void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts 
     struct entry *e = entry_new(key, opts);
     if (e == NULL)
         return;
+    /* The entry is made before the lock is taken: making it copies. */
     pthread_mutex_lock(&s->lock);
     struct entry *old = hot_find(s, hash, key);
     if (old != NULL)
@@ -265,7 +276,8 @@ struct worth {
     int64_t age_s;
 };
 
-/* Does it end by the clock, or by what the wiki was last asked? */
+/* Does the entry end by the clock, or by what the wiki was last asked? *w: what it is worth, if
+ * not. */
 static bool is_over(const struct entry *e, struct clock *clock, struct worth *w)
 {
     *w = (struct worth){ .age_s = -1 };
@@ -285,7 +297,7 @@ static bool is_over(const struct entry *e, struct clock *clock, struct worth *w)
     return need == TRUST_FIRST;
 }
 
-/* Under the lock: the entry when it is still good. */
+/* The entry, if it is still good; else it is dropped, and NULL. Under the lock. */
 static struct entry *find_good(struct app_hot *h, struct shard *s, uint64_t hash,
                                struct hot_key key, struct clock *clock, struct worth *w)
 {
@@ -298,6 +310,7 @@ static struct entry *find_good(struct app_hot *h, struct shard *s, uint64_t hash
     return NULL;
 }
 
+/* NULL: the entry has only the other answer. */
 static struct http_ready *chosen(const struct entry *e, str if_none_match)
 {
     str tag = { .p = e->tag, .n = e->tag_bytes };
@@ -321,13 +334,14 @@ struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *
         s->misses++;
     } else {
         s->hits_of[e->kind]++;
-        if (!e->touched) /* all workers read it */
+        if (!e->touched) /* a line that all workers read is not written without need */
             e->touched = true;
         r = http_ready_ref(fits);
         *age_s = worth.age_s;
         old = worth.behind ? trust_hold(e->cell) : NULL;
     }
     pthread_mutex_unlock(&s->lock);
+    /* Behind the lock: trust_soon may post a task. */
     if (old != NULL)
         trust_soon(old);
     trust_release(&old);

@@ -1,4 +1,4 @@
-/* body.c - the bytes of a content as they are wanted: in one piece, decoded. */
+/* body.c - gives the bytes of a content as readers want them: in one piece, decoded. */
 #include "codec/frame.h"
 #include "store/page_store.h"
 
@@ -6,6 +6,7 @@
 
 str page_body_whole(const struct page_body *b, struct arena *a)
 {
+    /* The usual case: the embedded store reads one piece. */
     if (b->pieces_count == 1)
         return b->pieces[0];
     size_t n = 0;
@@ -22,6 +23,7 @@ str page_body_whole(const struct page_body *b, struct arena *a)
     return (str){ .p = bytes, .n = n };
 }
 
+/* Codecs of pages and codings of frames are numbered apart. */
 static enum frame_coding coding_of(enum page_codec codec)
 {
     switch (codec) {
@@ -40,6 +42,7 @@ err page_body_raw(const struct page_body *b, struct arena *a, str *raw)
     str frame = page_body_whole(b, a);
     if (frame.p == NULL)
         return ERR_LIMIT;
+    /* raw_bytes bounds what the frame may become. */
     struct frame_codec *f = frame_codec_new();
     err why = frame_decompress(f, coding_of(b->codec), frame, b->raw_bytes, a, raw);
     frame_codec_free(&f);

@@ -19,8 +19,8 @@ static enum frame_coding coding_of(enum page_codec codec)
     return codings[codec];
 }
 
-/* The frame as it came, where the bucket stores that coding: nothing is compressed a second time.
- * out: raw.n bytes. */
+/* Takes the frame as it came, where the bucket stores that coding: nothing is compressed twice.
+ * out: room for raw.n bytes. False: compress. */
 static bool packed_take(const struct bundle_way *way, const struct page_put_content *in, char *out,
                         size_t *n)
 {
@@ -32,6 +32,7 @@ static bool packed_take(const struct bundle_way *way, const struct page_put_cont
     return true;
 }
 
+/* One content: headers, then its frame, at *n of the blob; moves *n behind it. */
 static void content_build(const struct bundle_way *way, const struct page_put_content *in,
                           char *blob, size_t *n, struct page_content *out)
 {
@@ -46,6 +47,7 @@ static void content_build(const struct bundle_way *way, const struct page_put_co
     bool smaller =
         packed_take(way, in, at + in->headers.n, &stored) ||
         frame_squeeze(way->frames, coding_of(way->codec), in->raw, at + in->headers.n, &stored);
+    /* Where compressing saves nothing the content is stored as it is. */
     out->codec = smaller ? way->codec : PAGE_IDENTITY;
     if (stored == 0 && in->raw.n > 0)
         memcpy(at + in->headers.n, in->raw.p, in->raw.n);
@@ -54,6 +56,7 @@ static void content_build(const struct bundle_way *way, const struct page_put_co
     *n += in->headers.n + out->stored_bytes;
 }
 
+/* No frame is larger than its content, so the blob fits what is allocated. */
 err bundle_build(const struct bundle_way *way, const struct page_put_content *contents,
                  unsigned count, struct arena *a, struct page_render *row, str *blob)
 {
@@ -77,6 +80,7 @@ err bundle_build(const struct bundle_way *way, const struct page_put_content *co
 
 /* ---- digests ---- */
 
+/* Lengths are part of what is hashed: two texts never run into one another. */
 static void hash_number(struct evp_md_ctx_st *h, uint64_t v)
 {
     char be[8];
@@ -90,7 +94,8 @@ static void hash_text(struct evp_md_ctx_st *h, str text)
     sha256_add(h, text);
 }
 
-/* Places of contents in order of their names. */
+/* Sorts places by name (insertion sort, 16 at most): the order in which contents came must not
+ * matter. */
 static void by_name(const struct page_put_content *contents, unsigned count,
                     unsigned order[PAGE_CONTENTS_MAX])
 {
@@ -121,7 +126,8 @@ static bool contains_nocase(str text, str lower)
     return false;
 }
 
-/* Both digests in one pass over the bytes: what is cut out, and where, goes to the second hash. */
+/* Both digests of a bundle in one pass. What is cut out of the plain bytes, and where, goes to the
+ * second hash. On the stack of bundle_digests. */
 struct both {
     struct evp_md_ctx_st *plain, *rest;
     struct evp_md_ctx_st *headers; /* but content-type; NULL: there are none */
@@ -130,6 +136,7 @@ struct both {
     size_t seen; /* bytes of raw before it are in one of the two */
 };
 
+/* The bytes between `seen` and `until` were cut out of the plain hash. */
 static void cut_piece(struct both *b, size_t until)
 {
     if (until == b->seen)
@@ -138,6 +145,7 @@ static void cut_piece(struct both *b, size_t until)
     hash_text(b->rest, (str){ .p = b->raw.p + b->seen, .n = until - b->seen });
 }
 
+/* Called for plain bytes in order; what lies between two calls was cut out. */
 static void plain_piece(void *ctx, str bytes)
 {
     struct both *b = ctx;
@@ -148,6 +156,7 @@ static void plain_piece(void *ctx, str bytes)
     b->seen = at + bytes.n;
 }
 
+/* A header that is not content-type makes bundles differ, too. */
 static void hash_headers(struct both *b, const struct page_put_content *c)
 {
     str lines = c->headers;
@@ -162,6 +171,7 @@ static void hash_headers(struct both *b, const struct page_put_content *c)
     }
 }
 
+/* The text of names and types, then the bytes. Only HTML and XML have parts to be cut out. */
 static void hash_content(struct both *b, const struct page_put_content *c)
 {
     str type = bundle_header(c->headers, STR("content-type"));

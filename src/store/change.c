@@ -1,4 +1,4 @@
-/* change.c - see change.h. */
+/* change.c - names of changes, for logs and answers. */
 #include "store/change.h"
 
 #include "base/check.h"

@@ -1,4 +1,4 @@
-/* condition.c - conditions on renders, of readers and of writers, as values. */
+/* condition.c - judges conditions on renders, of readers and of writers. Pure. */
 #include "store/page_store.h"
 
 bool page_condition_is_none(const struct page_condition *c)
@@ -16,6 +16,7 @@ static bool condition_matches(const struct page_match *m, const struct page_name
     return false;
 }
 
+/* The order is that of RFC 9110 13.2.2: If-Match, then the date, then If-None-Match. */
 enum page_verdict page_condition_judge(const struct page_condition *c, struct page_name name)
 {
     if (c->match.kind != MATCH_UNASKED && !condition_matches(&c->match, &name))
@@ -28,6 +29,7 @@ enum page_verdict page_condition_judge(const struct page_condition *c, struct pa
 
 bool page_condition_holds(const struct page_condition *c, const struct page_name *latest)
 {
+    /* Nothing is stored: only "it is one of these" can fail. */
     if (latest == NULL)
         return c->match.kind == MATCH_UNASKED;
     return page_condition_judge(c, *latest) == CONDITION_HOLDS;

@@ -1,7 +1,8 @@
-/* listplace.c - see listplace.h.
+/* listplace.c - writes and reads the tokens of listings, for stores.
  *
  *   HISTORY  'r' rev tid        TITLES  't' title        STASHES  's' rev tid title
- * The letter alone: from the beginning. */
+ *
+ * The letter alone means: from the beginning. */
 #include "store/listplace.h"
 
 #include "base/buf.h"
@@ -17,7 +18,7 @@ static const struct {
               [LIST_TITLES] = { 't', .title = true },
               [LIST_STASHES] = { 's', .name = true, .title = true } };
 
-/* False: no render can have that name. */
+/* Takes a name off the token. False: no render can have it. Tokens come from clients. */
 static bool name_get(str *rest, struct page_name *out)
 {
     char text[TID_TEXT_BYTES + 1];
@@ -41,6 +42,7 @@ err list_place_get(enum page_list_what what, str token, struct list_place *out)
     str rest = str_skip(token, 1);
     bool fine = token.n > 0 && token.p[0] == kinds[what].letter;
     if (fine && rest.n > 0 && kinds[what].name)
+        /* A title follows exactly where the kind has one. */
         fine = name_get(&rest, &p.name) && (rest.n > 0) == kinds[what].title;
     if (!fine || rest.n > sizeof p.title)
         return ERR_BAD;

@@ -1,11 +1,11 @@
-/* plain.c - takes the parts of an HTML document that change from render to render out of its
- * digest. */
+/* plain.c - finds the parts of an HTML document that change from render to render, so that a digest
+ * leaves them out. Linear: each byte is looked at once or twice. */
 #include "store/bundle.h"
 
 #include <string.h>
 
-/* A scanner over HTML that is not a parser: it knows start tags, their quoted values and
- * comments. */
+/* A scanner over HTML, which is no parser: it knows start tags, their quoted values and comments.
+ * One call of bundle_plain. */
 struct scan {
     str text;
     size_t at;   /* next byte */
@@ -53,7 +53,7 @@ static size_t behind_spaces(str text, size_t at)
     return at;
 }
 
-/* Leaves out [from, until). */
+/* Leaves out [from, until): what stands before it and was not passed on yet is passed on. */
 static void cut(struct scan *s, size_t from, size_t until)
 {
     if (from > s->kept)
@@ -71,6 +71,7 @@ static bool skip_quoted(struct scan *s)
     return end < s->text.n;
 }
 
+/* One attribute. `about` with a quoted value is cut out, with the one space before it. */
 static void scan_attribute(struct scan *s)
 {
     size_t begin = s->at, name_end = behind_name(s->text, begin);
@@ -80,6 +81,7 @@ static void scan_attribute(struct scan *s)
         s->at = name.n > 0 ? name_end : s->at + 1;
         return;
     }
+    /* A value without quotes ends with a space or '>'. */
     s->at = behind_spaces(s->text, s->at + 1);
     bool quoted = skip_quoted(s);
     if (quoted && begin > 0 && is_space(s->text.p[begin - 1]) && str_eq_nocase(name, STR("about")))
@@ -105,6 +107,7 @@ static void scan_tag(struct scan *s)
     }
     if (s->at < s->text.n)
         s->at++;
+    /* A <meta> in which something was cut already is left in: its bytes are passed on by now. */
     str tag = { .p = s->text.p + begin, .n = s->at - begin };
     if (meta && cut_before == s->kept && str_find_str(tag, STR("mw:TimeUuid")) < tag.n)
         cut(s, begin, s->at);
@@ -119,6 +122,7 @@ void bundle_plain(str html, void (*piece)(void *ctx, str bytes), void *ctx)
             break;
         if (is_letter(html.p[s.at + 1])) {
             scan_tag(&s);
+            /* A comment is passed on as it is; one that never ends is the rest of the text. */
         } else if (html.p[s.at + 1] == '!' && str_starts(str_skip(html, s.at), STR("<!--"))) {
             s.at += 4;
             s.at += str_find_str(str_skip(html, s.at), STR("-->"));

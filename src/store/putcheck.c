@@ -1,4 +1,5 @@
-/* putcheck.c - what is wrong with a put, and can be said without looking at what is stored. */
+/* putcheck.c - says what is wrong with a put, as far as that can be told without looking at what is
+ * stored. For stores. */
 #include "store/bundle.h"
 
 static bool name_is_fine(str name)
@@ -11,6 +12,7 @@ static bool name_is_fine(str name)
     return true;
 }
 
+/* i: content of the put. Contents before it were checked. */
 static err check_content(const struct page_bucket_opts *o, struct page_put *p, unsigned i)
 {
     const struct page_put_content *c = &p->contents[i];
@@ -47,6 +49,7 @@ err bundle_check(const struct page_bucket_opts *o, store_time now, struct page_p
         if (e != ERR_OK)
             return e;
     }
+    /* A tid from the future would be the latest for ever. */
     store_time ahead = store_time_add(now, PAGE_TID_AHEAD_NS);
     if (p->has_tid && store_time_before(ahead, tid_time(p->tid)))
         return err_bad(&p->note, "the tid is more than 5 s in the future");

@@ -1,4 +1,5 @@
-/* tablekeep.c - retention policies and storage options of tables, from JSON. Pure. */
+/* tablekeep.c - reads retention policies and storage options of tables from JSON, for both stores
+ * of tables. Pure. */
 #include "codec/json.h"
 #include "store/table_keep.h"
 
@@ -12,6 +13,7 @@ err table_keep_refuse(struct err_note *note, const char *what)
     return ERR_BAD;
 }
 
+/* False: the member is there, and no whole number within its limits. */
 static bool whole_in(const json_t *json, const char *name, int64_t least, int64_t most,
                      int64_t *out)
 {
@@ -27,6 +29,7 @@ static err numbers_read(const json_t *json, struct table_keep *p, struct err_not
     const char *key;
     json_t *value;
     int64_t ttl_s = 0;
+    /* Unknown names are refused first: a typing error must not become a policy without limits. */
     json_object_foreach((json_t *)(uintptr_t)json, key, value)
     {
         static const char *const known[] = { "type", "count", "grace_ttl", "interval", "ttl" };
@@ -79,6 +82,7 @@ err table_keep_read(const json_t *json, struct table_keep *out, struct err_note 
     return e;
 }
 
+/* What is read may still lack what its kind needs: that depends on the table. */
 err table_keep_check(const struct table_keep *k, bool versions, bool grouped, struct err_note *note)
 {
     switch (k->kind) {

@@ -1,5 +1,4 @@
-/* tablevalue.c - stored forms of the values that callers have without JSON, and rows by name. Pure.
- */
+/* tablevalue.c - stored forms of values that callers have without JSON, and rows by name. Pure. */
 #include "store/table_read.h"
 
 #include "base/buf.h"

@@ -1,4 +1,4 @@
-/* titlekey.c - titles as stores have them. */
+/* titlekey.c - checks titles and makes the keys under which stores have them. Pure. */
 #include "base/utf8.h"
 #include "store/page_store.h"
 
@@ -34,6 +34,7 @@ err page_title_key(struct arena *a, str title, str *out, struct err_note *note)
         return too_long(note, key.n);
     if (str_eq(key, STR(".")) || str_eq(key, STR("..")))
         return titlekey_refuse(note, "a title cannot be . or ..");
+    /* Control characters would break keys (bucket/key.h) and header lines. */
     for (size_t i = 0; i < key.n; i++)
         if ((unsigned char)key.p[i] < 0x20 || key.p[i] == 0x7f)
             return titlekey_refuse(note, "the title holds a control character");

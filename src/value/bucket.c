@@ -1,4 +1,4 @@
-/* bucket.c - buckets made, dropped, and brought to what the configuration says.
+/* bucket.c - makes and drops buckets, and brings configured ones to what the configuration says.
  *
  * That a configured bucket is there is remembered until the next start. Two first puts may both
  * make it: the same schema again is no change. */
@@ -21,6 +21,7 @@ static enum store_start table_change(struct value_call *c, enum table_schema_act
 
 /* ---- a configured bucket is there ---- */
 
+/* By domain and bucket; value_service_init made room for all. */
 static atomic_bool *there_flag(const struct value_call *c)
 {
     const struct value_service *s = c->service;
@@ -37,6 +38,7 @@ static enum store_start there_over(struct value_call *c, err why)
     return c->found(c, why);
 }
 
+/* Makes the table with the configured schema, under this version of it. */
 static enum store_start there_make(struct value_call *c, int64_t version, value_next_fn *next)
 {
     str json;
@@ -44,12 +46,14 @@ static enum store_start there_make(struct value_call *c, int64_t version, value_
     return why == ERR_OK ? table_change(c, SCHEMA_CREATE, json, next) : c->found(c, why);
 }
 
-/* The stored one is another: the next version is this one. */
+/* ERR_BAD: the stored schema is another, so the configured one becomes its next version. */
 static enum store_start there_made(struct value_call *c, err why)
 {
     return why == ERR_BAD ? there_make(c, c->version + 1, there_over) : there_over(c, why);
 }
 
+/* No table yet: the first version. Else the stored version decides whether there is anything to
+ * change. */
 static enum store_start there_read(struct value_call *c, err why)
 {
     json_t *json;
@@ -65,6 +69,7 @@ static enum store_start there_read(struct value_call *c, err why)
                           : there_make(c, VALUE_VERSION_BASE + 1, there_over);
 }
 
+/* A bucket that is not configured is made by a request of its own. */
 enum store_start value_there(struct value_call *c, value_next_fn *then)
 {
     c->found = then;
@@ -91,6 +96,7 @@ enum store_start value_bucket(struct value_service *s, struct value_bucket *b)
     err why = value_begin(c, s) ? ERR_OK : ERR_LIMIT;
     if (why == ERR_OK && !b->drop)
         why = value_schema_read(c, b->json, &json);
+    /* A configured bucket is only compared with what is asked. */
     if (why != ERR_OK || (!b->drop && c->target.settings != NULL))
         return value_over(c, why, NULL);
     return table_change(c, b->drop ? SCHEMA_DROP : SCHEMA_CREATE, json, change_over);

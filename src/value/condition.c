@@ -1,4 +1,4 @@
-/* condition.c - If-Match and If-None-Match against the row that a read of the same target gives.
+/* condition.c - judges If-Match and If-None-Match by the row that a read of the same target gives.
  * Pure. */
 #include "base/date.h"
 #include "http/negotiate.h"
@@ -10,8 +10,7 @@ bool value_condition_is_none(const struct value_condition *c)
     return c->if_match.n == 0 && c->if_none_match.n == 0;
 }
 
-/* What the stored value's etag says: as the writer gave it, and there may be none; of a revision it
- * is of its key. */
+/* The tag of the stored value: as its writer gave it, perhaps none; of a revision, "rev/tid". */
 static str stored_tag(enum value_kind kind, const struct table_row *stored,
                       char text[PAGE_TAG_BYTES + 1], bool *weak)
 {
@@ -28,6 +27,7 @@ static bool names_stored(enum value_kind kind, str field, const struct table_row
     char text[PAGE_TAG_BYTES + 1];
     bool is_weak;
     if (stored == NULL || str_eq(str_trim(field), STR("*")))
+        /* "*" asks only whether something is stored. */
         return stored != NULL;
     str tag = stored_tag(kind, stored, text, &is_weak);
     return tag.n > 0 && (weak || !is_weak) && http_etag_matches(field, tag, weak);
@@ -40,6 +40,7 @@ bool value_condition_holds(const struct value_condition *c, enum value_kind kind
            (c->if_none_match.n == 0 || !names_stored(kind, c->if_none_match, stored, true));
 }
 
+/* rev/tid tags say when a value was made. */
 bool value_is_older(str etag, str date)
 {
     struct tid tid;

@@ -1,4 +1,5 @@
-/* path.c - paths of buckets of values: where their keys begin. */
+/* path.c - finds where the keys begin in paths of buckets of values, for the log and for filters: a
+ * key may be secret. */
 #include "value/path.h"
 
 #include "http/percent.h"
@@ -11,7 +12,8 @@ bool value_path(str path)
     return str_starts(rest, STR("/v1/key_value/")) || str_starts(rest, STR("/v1/key_rev_value/"));
 }
 
-/* Cuts the first character off, however it is encoded, in lower case; a broken escape is a '%'. */
+/* Cuts the first character off s, encoded or not, and gives it in lower case. A broken escape is a
+ * '%'. */
 static char take_char(str *s)
 {
     char c = s->p[0];
@@ -22,7 +24,7 @@ static char take_char(str *s)
     return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
-/* Does s begin with word, however it is encoded? *rest is what follows. */
+/* Does s begin with word, encoded or not? *rest: what follows. */
 static bool reads(str s, str word, str *rest)
 {
     for (size_t i = 0; i < word.n; i++)
@@ -32,8 +34,8 @@ static bool reads(str s, str word, str *rest)
     return true;
 }
 
-/* No route of values took the path: whatever is behind a kind and a name may be a key that was
- * meant for a bucket. */
+/* What may be logged of a path that no route of values took: whatever stands behind a kind and a
+ * name may be a key that was meant for a bucket. */
 static str odd_path_logged(str path)
 {
     for (str at = path, rest; at.n > 0; at = str_skip(at, 1)) {

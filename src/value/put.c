@@ -1,8 +1,8 @@
-/* put.c - values written and deleted, if what was asked of the stored one holds.
+/* put.c - writes and deletes values, if what was asked of the stored one holds.
  *
- * A value in gzip is undone only to be compared, and not in the update that decides: one whose tail
- * speaks of the same bytes is read and undone before, and the update asked again. It takes that
- * word for the very frame alone. */
+ * A stored value in gzip is undone only to be compared, and never in the update that decides. A
+ * value whose tail speaks of the same bytes is read and undone before, and the update asked again.
+ * What was found out counts for that very frame alone. */
 #include "codec/frame.h"
 #include "page/headers.h"
 #include "store/page_read.h"
@@ -12,7 +12,8 @@
 
 enum { SAME_KEPT_BYTES_MAX = 2 * PAGE_HEADERS_BYTES_MAX, LOOKS_MAX = 8 };
 
-/* Of a put that is unlike: what is stored as it is judged, when that is what is being written. */
+/* For a put with `unlike`: what the update that decides compares with. In the arena of the
+ * request. */
 struct value_same {
     struct frame_sum sum; /* of what is written */
     str known;       /* a frame of gzip that was undone; borrowed from the arena, behind mark */
@@ -30,6 +31,7 @@ static struct value_put *put_of(struct value_call *c)
 
 /* ---- judging, in the update that decides ---- */
 
+/* A put without a content-type does not change the stored one. */
 static bool same_type(const struct value_put *p, str stored)
 {
     str is = STR_NONE, was = STR_NONE;
@@ -39,7 +41,7 @@ static bool same_type(const struct value_put *p, str stored)
     return str_eq(is, was);
 }
 
-/* By the bytes that both hold: each may have been sent in a coding of its own. */
+/* Do both hold the same bytes? Each may have been sent in a coding of its own. */
 static bool same_value(struct value_put *p, const struct table_row *stored)
 {
     struct value_same *s = p->same;
@@ -49,12 +51,15 @@ static bool same_value(struct value_put *p, const struct table_row *stored)
         return true;
     if (coding.n == 0)
         return str_eq(value, p->raw);
+    /* Length and checksum of the frame differ: no need to undo it. */
     if (!frame_gzip_says(value, s->sum))
         return false;
     s->is_open = s->known.p == NULL || !str_eq(value, s->known);
     return s->known_same;
 }
 
+/* Is the stored value another, so that the put is to write? The same one's headers and tag are
+ * copied out, as the row is borrowed. */
 static bool is_other(struct value_put *p, const struct table_row *stored)
 {
     if (stored == NULL)
@@ -76,6 +81,7 @@ static bool is_other(struct value_put *p, const struct table_row *stored)
     return false;
 }
 
+/* Inside the update, perhaps more than once: all that it says is set anew. */
 static bool put_allow(void *ctx, const struct table_row *stored)
 {
     struct value_put *p = ctx;
@@ -102,7 +108,8 @@ static enum store_start put_update(struct value_put *p)
     return value_go(c, table_store_update(c->service->store, &c->step.update));
 }
 
-/* Who stores a frame of its own each time is not waited for without end. */
+/* Reads the stored frame, to be compared. LOOKS_MAX times at most: a writer who stores a frame of
+ * its own each time is not waited for without end. */
 static enum store_start put_look(struct value_put *p)
 {
     struct value_call *c = &p->of;
@@ -117,6 +124,7 @@ static enum store_start put_look(struct value_put *p)
     return value_find(c, true, put_looked);
 }
 
+/* At home. The frame is undone here, where it may take long. */
 static enum store_start put_looked(struct value_call *c, err why)
 {
     struct value_put *p = put_of(c);
@@ -128,6 +136,7 @@ static enum store_start put_looked(struct value_call *c, err why)
     return why == ERR_OK ? put_update(p) : value_over(c, why, NULL);
 }
 
+/* The update has decided: nothing is written where another frame has to be looked at first. */
 static enum store_start put_written(struct value_call *c, err why)
 {
     struct value_put *p = put_of(c);
@@ -137,7 +146,8 @@ static enum store_start put_written(struct value_call *c, err why)
     return value_over(c, why, &c->step.update.note);
 }
 
-/* PLAIN is judged by its key, REVS by the first row of its path. False: the arena is full. */
+/* Sets up what the update asks: PLAIN by its key, REVS by the first row of its path. False: the
+ * arena is full. */
 static bool put_judged(struct value_put *p)
 {
     struct value_call *c = &p->of;
@@ -185,7 +195,7 @@ static enum store_start put_write(struct value_put *p)
     return put_update(p);
 }
 
-/* A tid of our own is later than what the revision has, also when the clock stands still. */
+/* Makes a tid later than all of the revision, also when the clock stands still. */
 static enum store_start put_found(struct value_call *c, err why)
 {
     struct value_put *p = put_of(c);
@@ -221,6 +231,7 @@ enum store_start value_put(struct value_service *s, struct value_put *p)
 
 /* ---- a delete ---- */
 
+/* Inside the update, perhaps more than once. */
 static bool delete_allow(void *ctx, const struct table_row *stored)
 {
     struct value_delete *d = ctx;

@@ -1,9 +1,10 @@
-/* read.c - one value, and listings of keys and of revisions. */
+/* read.c - reads one value, and lists keys and revisions. */
 #include "codec/frame.h"
 #include "value/value_impl.h"
 
 enum { READ_SCANS_MAX = 16, GZIP_TRAILER_BYTES = 4 };
 
+/* The last predicate stands for all: a full arena stays full. */
 bool value_predicates(struct value_call *c)
 {
     const struct value_target *t = &c->target;
@@ -41,7 +42,8 @@ static enum store_start find_scan(struct value_call *c, str from)
     return value_go(c, table_store_rows(c->service->store, &c->step.rows));
 }
 
-/* One get gives up after TABLE_SCAN_ROWS_MAX rows, expired ones mostly, and says where to go on. */
+/* A get gives up after TABLE_SCAN_ROWS_MAX rows, mostly expired ones, and says where to go on: so
+ * it is repeated, READ_SCANS_MAX times. */
 static enum store_start find_over(struct value_call *c, err why)
 {
     const struct table_rows *rows = &c->step.rows;
@@ -85,7 +87,7 @@ enum store_start value_read(struct value_service *s, struct value_read *r)
                                   : value_over(&r->of, ERR_LIMIT, NULL);
 }
 
-/* The trailer of a gzip frame names their size. */
+/* The trailer of a gzip frame (RFC 1952) names the size, which bounds what is decoded. */
 err value_raw(const struct value_row *row, struct arena *a, str *raw)
 {
     str frame = row->body;
@@ -105,7 +107,7 @@ err value_raw(const struct value_row *row, struct arena *a, str *raw)
 
 /* ---- listings ---- */
 
-/* False: the arena is full. */
+/* Rows as items; false: the arena is full. */
 static bool items_of(struct arena *a, const struct table_row *rows, unsigned count,
                      const struct value_item **out)
 {
@@ -139,6 +141,7 @@ enum store_start value_list(struct value_service *s, struct value_list *l)
 {
     static const str names[] = { { .p = "rev", .n = 3 }, { .p = "tid", .n = 3 } };
     struct value_call *c = &l->of;
+    /* Without a key the keys themselves are listed, each once. */
     bool keys = c->target.key.n == 0;
     if (!value_begin(c, s) || (!keys && !value_predicates(c)))
         return value_over(c, ERR_LIMIT, NULL);

@@ -1,4 +1,4 @@
-/* schema.c - what a bucket is: its table's schema, by a PUT or by the configuration. Pure. */
+/* schema.c - makes the schema of a bucket's table, from a PUT or from the configuration. Pure. */
 #include "codec/json.h"
 #include "value/value_impl.h"
 
@@ -19,13 +19,14 @@ static const char *const revs_schema =
     "{\"attribute\":\"rev\",\"type\":\"range\",\"order\":\"desc\"},"
     "{\"attribute\":\"tid\",\"type\":\"range\",\"order\":\"desc\"}]";
 
-/* What a bucket is beyond its kind. */
+/* What a bucket is beyond its kind; on the stack of its reader. */
 struct bucket_says {
     int64_t version, ttl_s; /* ttl_s -1: not said */
     const json_t *policy;   /* NULL: not said */
     json_t *options;        /* of the table; owned */
 };
 
+/* The schema as text. ERR_LIMIT: no memory. */
 static err schema_text(struct value_call *c, const struct bucket_says *b, str *out)
 {
     char *options = json_dumps(b->options, JSON_COMPACT), *policy = NULL;
@@ -44,6 +45,7 @@ static err schema_text(struct value_call *c, const struct bucket_says *b, str *o
 
 /* ---- by a PUT ---- */
 
+/* ERR_OK also when the member is not there. */
 static err word_is(const json_t *json, const char *name, const char *const *words,
                    struct err_note *note)
 {
@@ -57,8 +59,8 @@ static err word_is(const json_t *json, const char *name, const char *const *word
     return ERR_BAD;
 }
 
-/* Storage options stand beside the others or in `options`, as of a table; twice they must be the
- * same. */
+/* Adds storage options that stand beside the others or in `options`, as of a table. An option that
+ * is said twice must be the same. */
 static err options_add(struct bucket_says *b, const json_t *from, struct err_note *note)
 {
     static const char *const names[] = { "compression", "updates", "default_time_to_live",
@@ -97,7 +99,7 @@ static err options_read(struct bucket_says *b, const json_t *json, struct err_no
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-/* The peer's modules of 2017 say retention_policy too. */
+/* Reads the policy, by both of its names: the peer's modules of 2017 say retention_policy. */
 static err policy_read(const struct value_call *c, struct bucket_says *b, const json_t *json,
                        struct err_note *note)
 {
@@ -122,7 +124,7 @@ static err policy_read(const struct value_call *c, struct bucket_says *b, const 
     return ERR_OK;
 }
 
-/* The peer's modules name the table and the domain once more. */
+/* The peer's modules name table and domain in the body, too: they must agree with the path. */
 static err names_agree(const struct value_call *c, const json_t *json, struct err_note *note)
 {
     const struct {
@@ -181,6 +183,7 @@ static err says_read(const struct value_call *c, const json_t *json, struct buck
 
 /* ---- by the configuration ---- */
 
+/* The other kinds of policy keep all rows of a table. */
 static json_t *policy_configured(const struct page_policy *p)
 {
     json_int_t grace_s = p->grace_ttl_ns / NS_PER_S;
@@ -207,7 +210,7 @@ static int64_t ttl_configured(const struct value_settings *s)
     return s->ttl_ns == DURATION_NEVER ? 0 : s->ttl_ns / NS_PER_S;
 }
 
-/* What a PUT says of a configured bucket cannot change it. */
+/* Compares what a PUT says of a configured bucket: nothing of it can be changed. */
 static err says_same(const struct value_settings *s, const struct bucket_says *b,
                      struct err_note *note)
 {

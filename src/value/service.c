@@ -1,4 +1,5 @@
-/* service.c - what all requests of the value service have: buckets, tables, steps. */
+/* service.c - what all requests of the value service share: buckets, tables, and the steps of a
+ * request. */
 #include "value/value_impl.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ const struct value_settings *value_settings_find(const struct value_service *s,
     return NULL;
 }
 
-/* Clients take dots out of a path. */
+/* A name of dots would vanish from a path: clients take dots out. 16 bytes are for the kind. */
 bool value_name_fits(str bucket)
 {
     return bucket.n > 0 && bucket.n <= TABLE_NAME_BYTES_MAX - 16 &&
@@ -48,6 +49,7 @@ _Static_assert(offsetof(struct table_update, call) == 0, "... which is that of t
 _Static_assert(offsetof(struct table_schema_read, call) == 0, "");
 _Static_assert(offsetof(struct table_schema_change, call) == 0, "");
 
+/* At home. The next step may be the last: then the request is over. */
 static void step_over(struct store_call *step)
 {
     struct value_call *c = CONTAINER_OF(step, struct value_call, step.call);
