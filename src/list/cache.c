@@ -1,7 +1,10 @@
-/* cache.c - lists by id, and in the order of their age.
+/* cache.c - lists that this server has seen, by id and in the order of their age, for list.c and
+ * make.c.
  *
- * Invariants: (1) an entry is in the table and in the line of age, or in neither; (2) bytes is the
- * sum of all entries' and at most bytes_max; (3) an entry holds one reference. */
+ * Invariants
+ *  1. An entry is in the table and in the line of age, or in neither.
+ *  2. bytes is the sum of all entries' bytes, and at most bytes_max.
+ *  3. An entry holds one reference to its list. */
 #include "list/cache.h"
 
 #include "base/hash.h"
@@ -11,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One list, or one version that was replaced. Owner: the cache; under its lock. */
 struct entry {
     struct hash_node node;
     struct list age;
@@ -72,6 +76,7 @@ static struct entry *next_of(const struct entry *e)
     return same_id(hash_next(&e->node), e->id);
 }
 
+/* The list of an id that is not replaced: there is one at most. */
 static struct entry *last_of(const struct list_cache *c, const unsigned char *id)
 {
     struct entry *e = first_of(c, id);
@@ -93,11 +98,13 @@ static struct entry *oldest_of(const struct list_cache *c)
     return CONTAINER_OF(list_first(&c->ages), struct entry, age);
 }
 
+/* One mark is of many ids: a drop then costs others their place here, and nothing else. */
 static uint32_t *mark_of(struct list_cache *c, const unsigned char *id)
 {
     return &c->marks[(hash_of(c, id) >> 32) % CACHE_MARKS];
 }
 
+/* Under the lock. */
 static void take_out(struct list_cache *c, struct entry *e)
 {
     hash_remove(&c->entries, &e->node);
@@ -122,6 +129,7 @@ void list_cache_free(struct list_cache **cp)
     *cp = NULL;
 }
 
+/* Taken before a list is asked for: a drop in between moves it. */
 uint32_t list_cache_mark(struct list_cache *c, const unsigned char *id)
 {
     pthread_mutex_lock(&c->lock);
@@ -150,6 +158,7 @@ static bool is_pinned(const struct entry *e, mono now)
     return e->pinned_until.ns > now.ns;
 }
 
+/* The oldest go first; a pinned one is moved behind at each read (touch). */
 static void make_room(struct list_cache *c, size_t bytes, mono now)
 {
     while (c->bytes + bytes > c->bytes_max) {
@@ -164,7 +173,7 @@ static mono end_of(const struct list_value *v)
     return mono_add_ms(v->at, v->stale_ms);
 }
 
-/* Too many versions of it: the one that came first goes. */
+/* Of too many versions the one that came first goes. */
 static void trim_kept(struct list_cache *c, const unsigned char *id)
 {
     struct entry *last = NULL;
@@ -180,7 +189,8 @@ static void trim_kept(struct list_cache *c, const unsigned char *id)
         take_out(c, last);
 }
 
-/* Another takes its place: whoever names its version gets it still. */
+/* Another list takes its place. The old one stays under its version alone, unless nobody may name
+ * it: a display's, one of other rules, or one that has ended. */
 static void replace(struct list_cache *c, struct entry *old, const struct list_value *by)
 {
     str version = str_of(old->value->version);
@@ -201,13 +211,14 @@ static struct entry *entry_new(const unsigned char *id, struct list_value *v, mo
         return NULL;
     size_t bytes = sizeof *e + sizeof *v + v->count * sizeof(struct list_item) + v->json.n;
     *e = (struct entry){ .value = v, .until = until, .bytes = bytes };
+    /* A pin counts from when the list came here. */
     if (v->pin_ms > 0)
         e->pinned_until = mono_add_ms(v->at, v->pin_ms);
     memcpy(e->id, id, FLIGHT_ID_BYTES);
     return e;
 }
 
-/* Under the lock. */
+/* Takes the entry in, with a reference of its own. Under the lock. */
 static void take_in(struct list_cache *c, struct entry *e)
 {
     (void)flight_value_ref(&e->value->v); /* the entry's */
@@ -224,6 +235,7 @@ void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark
         return;
     pthread_mutex_lock(&c->lock);
     struct entry *old = last_of(c, id);
+    /* A drop since the mark, or a list that was begun later, makes this one come too late. */
     bool fits = *mark_of(c, id) == mark && (old == NULL || old->value->turn <= v->turn) &&
                 e->bytes <= c->bytes_max;
     if (fits) {
@@ -263,6 +275,7 @@ struct list_value *list_cache_version(struct list_cache *c, const unsigned char 
     struct entry *e = last_of(c, id);
     if (e == NULL || !str_eq(str_of(e->value->version), version))
         e = kept_of(c, id, version);
+    /* A cut since it came may have hidden a drop from us: it is not answered any more. */
     if (e != NULL && e->cuts == c->cuts && end_of(e->value).ns > now.ns) {
         v = e->value;
         (void)flight_value_ref(&v->v); /* the caller's */
@@ -273,12 +286,13 @@ struct list_value *list_cache_version(struct list_cache *c, const unsigned char 
     return v;
 }
 
+/* May it still be the list: no drop can have been missed, and it is fresh or pinned? */
 static bool is_valid(const struct list_cache *c, const struct entry *e, mono now)
 {
     return e->cuts == c->cuts && (list_fresh_ms(e->value, now) > 0 || is_pinned(e, now));
 }
 
-/* It was read: a pinned one stays, and others go before it. */
+/* A read pins a display's list anew, and moves it behind those that were read before. */
 static void touch(struct list_cache *c, struct entry *e, mono now)
 {
     if (e->value->pin_ms == 0)
@@ -288,11 +302,13 @@ static void touch(struct list_cache *c, struct entry *e, mono now)
     list_append(&c->ages, &e->age);
 }
 
+/* May it be given back to Redis? One that is unlike the others' may not. */
 static bool is_held(const struct list_cache *c, const struct entry *e, mono now)
 {
     return !e->value->unlike && is_valid(c, e, now);
 }
 
+/* May it be answered: for LIST_CACHE_MS, or for longer when nobody else can be asked? */
 static bool is_answered(const struct list_cache *c, const struct entry *e, mono now, bool alone)
 {
     bool young = mono_add_ms(e->value->at, LIST_CACHE_MS).ns > now.ns;
@@ -331,6 +347,7 @@ struct list_value *list_cache_held(struct list_cache *c, const unsigned char *id
     return v;
 }
 
+/* Entries are not looked through: each one knows how many cuts there were. */
 void list_cache_cut(struct list_cache *c)
 {
     pthread_mutex_lock(&c->lock);

@@ -1,5 +1,8 @@
-/* list.c - lists: what is here is answered from here; what is not flies. A list that asks for its
- * successor gets one flight of its own behind the answer, which nobody waits for. */
+/* list.c - answers from here what is here; what is not, flies. A list that asks for its successor
+ * gets a flight of its own behind the answer, which nobody waits for.
+ *
+ * Invariant: a mark is taken before each flight, so a drop in between keeps the flight's list
+ * out. */
 #include "list/list_impl.h"
 
 #include "base/log.h"
@@ -9,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Lists that are offered to a Redis that came back; bytes of a flight's key. */
 enum { OFFERS_MAX = 1024, KEY_BYTES = 1 + sizeof(uint32_t) + FLIGHT_ID_BYTES };
 
 /* What a flight's key begins with. */
@@ -24,6 +28,7 @@ static void metrics_init(struct lists *l)
     l->metric_evicted = metrics_one(m, METRIC_LIST_PINS_EVICTED);
 }
 
+/* Calls to a generator take turns by its host and the bucket. */
 static void turn_set(struct list_turn *t, const struct list_bucket_opts *b)
 {
     if (http_client_origin(str_of(b->generator), t->at) != ERR_OK)
@@ -33,6 +38,7 @@ static void turn_set(struct list_turn *t, const struct list_bucket_opts *b)
                                    .kind = str_take(str_of(b->name), LIMITER_NAME_BYTES_MAX) };
 }
 
+/* Options as of now; replaced as a whole, as requests hold pointers into them. */
 static struct list_buckets *buckets_new(const struct lists *l, const struct list_bucket_opts *of)
 {
     struct list_buckets *b = calloc(1, sizeof *b + l->opts.buckets_count * sizeof b->of[0]);
@@ -116,6 +122,7 @@ void lists_limit(struct lists *l, const struct list_bucket_opts *buckets)
         b->no_cache_allowed = buckets[i].no_cache_allowed;
         b->is_public = buckets[i].is_public;
     }
+    /* Those of before stay: requests under way point to them. */
     next->before = now;
     l->buckets = next;
 }
@@ -129,6 +136,7 @@ const struct list_bucket_opts *lists_bucket(const struct lists *l, str name)
     return NULL;
 }
 
+/* Makes the id out of all that the list belongs to. An absent param differs from an empty one. */
 static void name_it(struct list_request *r)
 {
     r->pinned = r->display.n > 0 && r->bucket->display_ttl_ms > 0;
@@ -144,9 +152,8 @@ static void name_it(struct list_request *r)
     flight_share_id(parts, count, r->id);
 }
 
-/* mark: who asks after a drop joins no flight of before it. Nor does an error of before it count
- * any more, as in Redis; that goes for the other lists of the mark too, whose generators may so be
- * asked inside their pause. */
+/* The key of a flight. With the mark in it, a request after a drop joins no flight of before, and
+ * no error of before counts, as in Redis. Other lists of the mark lose their error's pause, too. */
 static str key_of(char kind, const unsigned char *id, uint32_t mark, char out[KEY_BYTES])
 {
     out[0] = kind;
@@ -155,7 +162,8 @@ static str key_of(char kind, const unsigned char *id, uint32_t mark, char out[KE
     return (str){ .p = out, .n = KEY_BYTES };
 }
 
-/* detail: how it was had. DEGRADED: Redis did not take it, so what we have is all there is. */
+/* Keeps a list here. detail: how it was had. DEGRADED: Redis did not take it, so it lasts as long
+ * as it may be shown at all. */
 static void list_keep(struct lists *l, const unsigned char *id, uint32_t mark, struct list_value *v,
                       enum flight_detail detail)
 {
@@ -168,6 +176,7 @@ static void list_keep(struct lists *l, const unsigned char *id, uint32_t mark, s
     list_cache_put(l->cache, id, mark, v, mono_add_ms(v->at, ms));
 }
 
+/* Times run on since the list came here: they are told as of now. */
 struct flight_arrival list_arrival(const struct list_value *v, mono now)
 {
     int64_t gone = (now.ns - v->at.ns) / NS_PER_MS;
@@ -181,6 +190,7 @@ struct flight_arrival list_arrival(const struct list_value *v, mono now)
 
 /* ---- behind the answer ---- */
 
+/* One making behind an answer; frees itself. */
 struct refresh {
     struct lists *lists;
     unsigned char id[FLIGHT_ID_BYTES];
@@ -198,7 +208,7 @@ static void refreshed(struct flight_waiter *w, err why, struct flight_value *val
     free(f);
 }
 
-/* r: whose list it is; its texts are needed only here. */
+/* Has the successor of r's list made. The texts of r are needed only here. */
 static void refresh(struct lists *l, const struct list_request *r)
 {
     struct list_request again = *r;
@@ -222,7 +232,7 @@ static void refresh(struct lists *l, const struct list_request *r)
 
 /* ---- requests ---- */
 
-/* It names a version, of a list that changes. */
+/* Does the request name a version, of a list that changes? */
 static bool seeks(const struct list_request *r)
 {
     return r->want.n > 0 && !r->pinned && !r->no_cache;
@@ -251,7 +261,7 @@ struct list_value *list_here(struct lists *l, struct list_request *r)
     return v;
 }
 
-/* The version it wants is nowhere: it gets the last one. */
+/* The version is nowhere: the last list is answered instead. */
 static void sought_in_vain(struct list_request *r)
 {
     struct lists *l = r->lists;
@@ -268,6 +278,7 @@ static void sought_in_vain(struct list_request *r)
         r->done(r, why, NULL, NULL);
 }
 
+/* Loop. */
 static void list_flown(struct flight_waiter *w, err why, struct flight_value *value,
                        const struct err_note *note)
 {
@@ -276,6 +287,7 @@ static void list_flown(struct flight_waiter *w, err why, struct flight_value *va
     struct list_value *v = why == ERR_OK ? list_value_of(value) : NULL;
     r->detail = w->detail;
     r->retry_after_ms = w->retry_after_ms;
+    /* A timeout is the request's own; any other failure means that the version is not there. */
     if (r->seeks && why != ERR_OK && why != ERR_TIMEOUT && why != ERR_SHUTDOWN) {
         sought_in_vain(r);
         return;
@@ -347,8 +359,9 @@ void lists_dropped(struct lists *l, const unsigned char *id)
     list_cache_drop(l->cache, id);
 }
 
-/* Redis came back empty: whoever of a display comes late to another server is to see the list that
- * was shown. When it is the same one as before, lists were dropped perhaps that we still hold. */
+/* Redis has gone or come. An empty one is given what is held here, so that late readers of a
+ * display see the list that was shown. A Redis that kept its data may have told of drops that were
+ * missed: what is held is let go. */
 void lists_redis(struct lists *l, bool up, bool fresh)
 {
     if (up && !fresh)
@@ -370,6 +383,7 @@ void lists_redis(struct lists *l, bool up, bool fresh)
 
 /* ---- pins that were lost ---- */
 
+/* One line a minute for each bucket. */
 static void tell_lost(struct lists *l, const struct list_request *r)
 {
     struct list_told *told = &l->lost[r->bucket->index];

@@ -1,4 +1,4 @@
-/* make.c - one list from its generator, or from what another server made. */
+/* make.c - makes one list: by its generator, or of what another server made. For list.c. */
 #include "base/log.h"
 #include "http/client.h"
 #include "http/percent.h"
@@ -10,6 +10,7 @@
 
 enum { ARENA_BYTES_MAX = 16 << 20, NUMBER_BYTES = 24 };
 
+/* The maker of one flight; the flight frees it by make_release. */
 struct list_make {
     struct lists *lists;
     const struct list_bucket_opts *bucket;
@@ -28,12 +29,14 @@ struct list_make {
     struct arena arena;      /* of the texts and of the reply */
 };
 
+/* Errors are remembered for a while: a generator that fails is not asked by every reader. */
 static void finish_error(struct list_make *m, err why, const struct err_note *note)
 {
     m->lists->failed++;
     flight_finish(m->flight, why, NULL, true, note);
 }
 
+/* The token of the lease, else a name that no other server gives. */
 static void name_version(struct lists *l, struct list_value *v, str version)
 {
     if (version.n > 0 && str_to_cstr(version, v->version, sizeof v->version))
@@ -43,13 +46,13 @@ static void name_version(struct lists *l, struct list_value *v, str version)
                    (unsigned long long)++l->alone); /* fits */
 }
 
-/* Then nobody else has what is made. A look makes nothing, and has none either. */
+/* Without a lease nobody else has what is made. A look makes nothing, and has none either. */
 static bool has_no_lease(const struct list_make *m)
 {
     return flight_version(m->flight).n == 0;
 }
 
-/* Until it is read again it stays as long as its answers say, and as its display may take. */
+/* Pins a display's list from now on: it stays for display_ttl, whatever its own times say. */
 static void pin(const struct list_make *m, struct list_value *v)
 {
     v->keeping = m->keeping;
@@ -60,6 +63,7 @@ static void pin(const struct list_make *m, struct list_value *v)
         v->stale_ms = v->pin_ms;
 }
 
+/* Turns the generator's answer into the list, or into an error that says what is wrong with it. */
 static void take_reply(struct list_make *m)
 {
     struct lists *l = m->lists;
@@ -76,6 +80,8 @@ static void take_reply(struct list_make *m)
         finish_error(m, why == ERR_BAD ? ERR_CORRUPT : why, &note);
         return;
     }
+    /* A display must see one list everywhere: one that Redis cannot take would differ between
+     * servers. */
     if (m->pinned && l->opts.shared != NULL && v->json.n > FLIGHT_VALUE_BYTES_MAX) {
         struct flight_value *value = &v->v;
         err_note_set(&note, "a display's list has %zu bytes, %d are the most that servers share",
@@ -114,8 +120,8 @@ static void call_done(struct http_call *call, err why)
     finish_error(m, why == ERR_BAD || why == ERR_LIMIT ? ERR_UNAVAILABLE : why, &note);
 }
 
-/* Another flight may have ended between the look into the cache and the start of this one. Under a
- * lease Redis was asked for it already. */
+/* Is it here by now? Another flight may have ended between the look into the cache and this start.
+ * Under a lease Redis was asked already. */
 static bool is_here_by_now(struct list_make *m)
 {
     struct lists *l = m->lists;
@@ -153,6 +159,7 @@ static void ask_generator(struct list_make *m)
         flight_finish(m->flight, ERR_NOT_FOUND, NULL, false, &note);
         return;
     }
+    /* The generator is told how long it has. */
     mono now = clock_mono(l->opts.clock);
     mono deadline = mono_add_ms(now, m->bucket->make_timeout_ms);
     if (flight_deadline(m->flight).ns < deadline.ns)
@@ -199,6 +206,7 @@ static void make_cancel(struct flight *f, void *ctx)
         http_call_cancel(m->lists->opts.client, &m->call);
 }
 
+/* Lets go of the reference that make_held took. */
 static void let_go(struct list_make *m)
 {
     if (m->held == NULL)
@@ -216,6 +224,7 @@ static void make_release(void *ctx)
     free(m);
 }
 
+/* What may be given back to Redis; borrowed until the next call, or the maker's end. */
 static bool make_held(struct flight_arrival *out, void *ctx)
 {
     struct list_make *m = ctx;
@@ -235,6 +244,7 @@ static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
     return buf_status(out);
 }
 
+/* One line a minute for each bucket. Loop. */
 static void tell_unlike(struct list_make *m, const struct err_note *note)
 {
     struct lists *l = m->lists;
@@ -253,6 +263,7 @@ static void tell_unlike(struct list_make *m, const struct err_note *note)
     *told = (struct list_told){ .at = now };
 }
 
+/* Takes what another server made, if it is a list by this server's rules. */
 static void make_accept(struct flight *f, const struct flight_arrival *a, void *ctx)
 {
     struct list_make *m = ctx;
@@ -303,7 +314,8 @@ static str url_of(struct arena *a, const struct list_bucket_opts *b, const struc
     return url;
 }
 
-/* A read here is told to Redis once in LIST_CACHE_MS, so a pin lasts that much longer there. */
+/* How Redis keeps the list. A read here is told to Redis once in LIST_CACHE_MS, so a pin lasts that
+ * much longer there. */
 static struct flight_keeping keeping_of(const struct list_request *r)
 {
     const struct list_bucket_opts *b = r->bucket;

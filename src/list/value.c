@@ -1,4 +1,4 @@
-/* value.c - a generator's answer becomes a list, or is told what is wrong with it. */
+/* value.c - turns a generator's answer into a list, or says what is wrong with it. Pure. */
 #include "base/arena.h"
 #include "base/buf.h"
 #include "codec/json.h"
@@ -12,8 +12,8 @@ static void value_free(struct flight_value *v)
     free(list_value_of(v));
 }
 
-/* The text of a unique_by field, or of the item when field is NULL: two items with equal texts are
- * duplicates. Any JSON value but null and absent. */
+/* The text by which two items are compared: of a unique_by field, or of the whole item when field
+ * is NULL. Any JSON value but null and absent; members are sorted. */
 static err unique_text(const json_t *item, const char *field, char **out, struct err_note *note)
 {
     const json_t *value = field == NULL ? item : json_object_get(item, field);
@@ -28,6 +28,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Sorted texts bring equal ones side by side. */
 static err check_unique(const json_t *array, const char *field, struct err_note *note)
 {
     size_t count = json_array_size(array), have = 0;
@@ -53,6 +54,7 @@ static err check_unique(const json_t *array, const char *field, struct err_note 
     return why;
 }
 
+/* Checks the array as a whole, and takes `position` out of the items. */
 static err check_items(const struct list_bucket_opts *b, const json_t *array, struct err_note *note)
 {
     if (!json_is_array(array))
@@ -71,7 +73,7 @@ static err check_items(const struct list_bucket_opts *b, const json_t *array, st
     return why;
 }
 
-/* One item behind the others in *at; what is not yet there is counted in *bytes. */
+/* Writes one item to `to`; *n: its bytes. ERR_BAD: it is too large. */
 static err dump_item(const json_t *item, char *to, size_t room, size_t *n, struct err_note *note)
 {
     *n = json_dumpb(item, to, room, JSON_COMPACT);
@@ -80,6 +82,7 @@ static err dump_item(const json_t *item, char *to, size_t room, size_t *n, struc
     return ERR_OK;
 }
 
+/* The items one behind the other make the whole array; each item keeps a slice of it. */
 static err dump_all(const json_t *array, struct list_value *v, char *bytes, size_t room,
                     struct err_note *note)
 {
@@ -101,6 +104,7 @@ static err dump_all(const json_t *array, struct list_value *v, char *bytes, size
     return ERR_OK;
 }
 
+/* Built with room for the largest items, then copied into a block that fits. */
 static err value_build(const json_t *array, struct list_value **out, struct err_note *note)
 {
     unsigned count = (unsigned)json_array_size(array);
@@ -121,6 +125,7 @@ static err value_build(const json_t *array, struct list_value **out, struct err_
         return ERR_LIMIT;
     }
     memcpy(fit, v, head + v->json.n);
+    /* Slices point into the new block from here on. */
     for (unsigned i = 0; i < count; i++)
         fit->items[i].text.p = (char *)fit + (v->items[i].text.p - (char *)v);
     fit->json.p = (char *)fit + head;

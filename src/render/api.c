@@ -1,5 +1,5 @@
-/* api.c - builds queries for api.php and reads its answers. Invariant: an answer is believed
- * only when it is about the page and the revision that were asked for. */
+/* api.c - builds queries for api.php and reads its answers, for request.c. Invariant: an answer is
+ * believed only when it is about the page and the revision that were asked for. */
 #include "render/api.h"
 
 #include "base/date.h"
@@ -16,6 +16,7 @@ str api_query(struct arena *a, const struct api_asked *asked)
     static const char what[] =
         "prop=info%7Crevisions&rvprop=ids%7Ctimestamp%7Cuser%7Cuserid%7Csha1%7Csize%7C"
         "comment%7Ctags&" WIKI_NEWEST_QUERY "&curtimestamp=1";
+    /* A revision is named by its number alone; its title is compared afterwards. */
     if (asked->rev != 0)
         return arena_printf(a, "%s&revids=%" PRIu64, what, asked->rev);
     str title = http_encode(a, asked->title);
@@ -37,6 +38,7 @@ bool api_flag(const json_t *object, const char *key)
     return json_body_bool(object, key, &value, NULL) == ERR_OK && value;
 }
 
+/* How far the wiki's database had come (page/behind.h); all 0 when the answer does not say. */
 struct wiki_newest api_newest(const json_t *query)
 {
     const json_t *change = json_array_get(json_object_get(query, "recentchanges"), 0);
@@ -73,6 +75,7 @@ bool api_same_letters(str key, str wiki_title)
     return same;
 }
 
+/* Is the wiki's title that key, by its rules? Without rules the letters have to be the same. */
 static bool same_key(struct arena *a, const struct siteinfo *s, str key, str wiki_title)
 {
     struct title_key normal;
@@ -92,6 +95,7 @@ str api_key(struct arena *a, str wiki_title)
 
 /* ---- the revision ---- */
 
+/* An array as JSON text; "[]" when there is none. */
 static str array_text(struct arena *a, const json_t *array)
 {
     if (!json_is_array(array))
@@ -108,6 +112,7 @@ static bool ends_hidden(const char *key)
     return str_ends(str_of(key), STR("hidden"));
 }
 
+/* The names of what is hidden, as RESTBase tells them. */
 static str restrictions(struct arena *a, const json_t *revision)
 {
     json_t *names = json_array();
@@ -122,6 +127,7 @@ static str restrictions(struct arena *a, const json_t *revision)
     return s;
 }
 
+/* The texts are borrowed from the JSON until here. False: the arena is full. */
 static bool copy_texts(struct arena *a, struct render_meta *m)
 {
     str *const all[] = { &m->user_text, &m->comment, &m->timestamp, &m->page_language,
@@ -134,6 +140,8 @@ static bool copy_texts(struct arena *a, struct render_meta *m)
     return m->title.p != NULL && m->tags_json.p != NULL && m->restrictions_json.p != NULL;
 }
 
+/* All that is told of page and revision; numbers that cannot be become 0. False: the arena is
+ * full. */
 static bool api_fill(struct arena *a, const json_t *page, const json_t *revision,
                      struct render_meta *out)
 {
@@ -171,6 +179,7 @@ static bool api_fill(struct arena *a, const json_t *page, const json_t *revision
     return true;
 }
 
+/* The first revision of the page; NULL: there is none. */
 static const json_t *revision_of(const json_t *page)
 {
     const json_t *revisions = NULL;
@@ -181,7 +190,8 @@ static const json_t *revision_of(const json_t *page)
     return json_is_object(revision) ? revision : NULL;
 }
 
-/* The page has another title than asked. Asked by title, the wiki has normalised that title. */
+/* The wiki has the page under another title than asked: by title it has normalised that one; by
+ * revision the page is another. */
 static enum render_why read_other(struct arena *a, const json_t *page,
                                   const struct api_asked *asked, const struct siteinfo *s,
                                   struct render_meta *out, struct err_note *note)
@@ -195,6 +205,8 @@ static enum render_why read_other(struct arena *a, const json_t *page,
     return api_refuse(note, RENDER_OTHER_TITLE, "the wiki knows the page by another title");
 }
 
+/* Judges the one page of an answer. The order matters: an invalid title has no page, and a missing
+ * one may have another title. */
 static enum render_why read_page(struct arena *a, const json_t *page, const struct api_asked *asked,
                                  const struct siteinfo *s, struct render_meta *out,
                                  struct err_note *note)
@@ -227,7 +239,7 @@ static enum render_why read_page(struct arena *a, const json_t *page, const stru
                          : RENDER_FINE;
 }
 
-/* An error of the API, which comes with status 200. */
+/* Judges an error of the API, which comes with status 200. */
 static enum render_why judge_error(const json_t *error, struct err_note *note)
 {
     static const char *const busy[] = { "maxlag", "ratelimited", "readonly" };
@@ -262,6 +274,7 @@ static enum render_why read_pages(struct arena *a, const json_t *query,
                                   struct render_meta *out, struct err_note *note)
 {
     const json_t *pages = NULL, *bad = NULL, *other = NULL;
+    /* What the answer lacks decides first; exactly one page may be told. */
     if (asked->rev != 0 && json_body_object(query, "badrevids", &bad, NULL) == ERR_OK)
         return api_refuse(note, RENDER_NO_REVISION, "the wiki has no such revision");
     if (json_object_get(query, "pages") == NULL &&
@@ -282,6 +295,7 @@ enum render_why api_parse(struct arena *a, str json, const struct api_asked *ask
     if (why == RENDER_FINE)
         why = read_pages(a, query, asked, s, out, note);
     out->newest = newest;
+    /* Only an answer about the title itself is a word, which needs its instant. */
     if (why == RENDER_FINE || why == RENDER_SUPPRESSED || why == RENDER_NO_PAGE)
         out->said_s = api_instant_s(root, "curtimestamp");
     json_decref(root);
@@ -331,6 +345,7 @@ static bool may_read_page(const json_t *query)
     return json_body_object(page, "actions", &actions, NULL) == ERR_OK && api_flag(actions, "read");
 }
 
+/* Of a reader who names no page: has he the right to read at all? */
 static bool has_right_to_read(const json_t *query)
 {
     const json_t *rights = json_object_get(json_object_get(query, "userinfo"), "rights");

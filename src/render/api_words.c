@@ -59,13 +59,15 @@ void api_words_clear(struct words *w)
 
 /* ---- what a reply lists ---- */
 
+/* What one reply lists, and what is needed to read it; on the stack of api_words_parse. */
 struct reply {
     struct arena *arena;
     const struct siteinfo *site;                              /* NULL: unknown */
     const json_t *normalized, *pages, *interwiki, *badrevids; /* NULL: none of them */
 };
 
-/* What the wiki made of a title, in *title. False: it says two things. */
+/* What the wiki made of a title, in *title; untouched when the reply does not say. False: it says
+ * two things. */
 static bool api_words_follow(const json_t *normalized, bool encoded, str from, str *title)
 {
     size_t i;
@@ -81,7 +83,7 @@ static bool api_words_follow(const json_t *normalized, bool encoded, str from, s
     return found <= 1;
 }
 
-/* The one entry of that title; counts all. */
+/* The entry of that title; counts all that have it, as two answers are none. */
 static const json_t *entry_of(const json_t *list, str title, unsigned *count)
 {
     size_t i;
@@ -99,7 +101,7 @@ static const json_t *entry_of(const json_t *list, str title, unsigned *count)
 
 /* ---- titles ---- */
 
-/* *key is what the wiki's title is here; empty: nothing, or not to be known without the wiki's
+/* The key of the page's title. Empty: there is no title, or it cannot be known without the wiki's
  * rules. False: the arena is full. */
 static bool key_of(const struct reply *r, const json_t *page, str *key)
 {
@@ -120,7 +122,7 @@ static bool key_of(const struct reply *r, const json_t *page, str *key)
     return key->p != NULL;
 }
 
-/* Of the page, when it has all that belongs to its state. */
+/* Takes the page's state, if all is there that belongs to that state. */
 static void title_fill(const json_t *page, struct words_title *t)
 {
     int64_t id = api_number(page, "pageid"), rev = api_number(page, "lastrevid"),
@@ -138,7 +140,8 @@ static void title_fill(const json_t *page, struct words_title *t)
     t->redirect = api_flag(page, "redirect");
 }
 
-/* False: the arena is full. */
+/* Says where the page stands: under the title that was asked, under another key, or nowhere. False:
+ * the arena is full. */
 static bool title_judge(const struct reply *r, const json_t *page, struct words_title *t)
 {
     str key;
@@ -163,8 +166,8 @@ static bool title_judge(const struct reply *r, const json_t *page, struct words_
     return true;
 }
 
-/* The wiki brings a title into NFC first, which it tells percent-encoded, then into its own form.
- */
+/* Follows one question to its answer. The wiki brings a title into NFC first, which it tells
+ * percent-encoded, then into its own form. False: the arena is full. */
 static bool title_read(const struct reply *r, struct words_title *t)
 {
     unsigned count = 0;
@@ -176,6 +179,7 @@ static bool title_read(const struct reply *r, struct words_title *t)
         return true;
     const json_t *elsewhere = entry_of(r->interwiki, title, &count);
     const json_t *page = entry_of(r->pages, title, &count);
+    /* None or two: the question stays unanswered. */
     if (count != 1)
         return true;
     if (elsewhere == NULL)
@@ -186,6 +190,7 @@ static bool title_read(const struct reply *r, struct words_title *t)
 
 /* ---- revisions ---- */
 
+/* A text that is hidden has no sha1 in the answer; without both nothing is known. */
 static enum words_revision_state revision_judge(const json_t *revision)
 {
     static const char *const hidden[] = { "texthidden", "sha1hidden", "suppressed" };
@@ -196,7 +201,7 @@ static enum words_revision_state revision_judge(const json_t *revision)
                                                              : WORDS_REVISION_UNANSWERED;
 }
 
-/* The one revision of that number and its page; counts all. */
+/* The revision of that number, and its page; counts all. */
 static const json_t *revision_of(const json_t *pages, uint64_t rev, const json_t **page,
                                  unsigned *count)
 {
@@ -219,7 +224,7 @@ static const json_t *revision_of(const json_t *pages, uint64_t rev, const json_t
     return found;
 }
 
-/* False: the arena is full. */
+/* Follows one revision to its answer. False: the arena is full. */
 static bool revision_read(const struct reply *r, struct words_revision *v)
 {
     char name[24];
@@ -269,7 +274,8 @@ static enum render_why read_all(struct reply *r, const json_t *query, struct wor
     return fits ? RENDER_FINE : reply_fail(note, RENDER_LIMIT, "the request's memory is full");
 }
 
-/* The list of changes always goes on. That anything else does is a reply that is not whole. */
+/* Does the reply go on elsewhere? The list of changes always does; anything else makes the reply
+ * one that is not whole. */
 static bool goes_on(const json_t *root)
 {
     const json_t *more = json_object_get(root, "continue");
@@ -298,6 +304,7 @@ enum render_why api_words_parse(struct arena *a, str json, const struct siteinfo
                   ? read_all(&r, query, w, note)
                   : reply_fail(note, RENDER_FAILED, "the wiki's API did not say when it spoke");
     }
+    /* Half an answer must not be taken for a whole one. */
     if (why != RENDER_FINE)
         api_words_clear(w);
     json_decref(root);

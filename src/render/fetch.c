@@ -1,5 +1,6 @@
-/* fetch.c - one request to an origin, with its retries. Invariant: a request that could have
- * changed something at the wiki is not sent twice. */
+/* fetch.c - sends one request to an origin, with its retries, for request.c, site.c, transform.c
+ * and words.c. Invariant: a request that could have changed something at the wiki is not sent
+ * twice. */
 #include "render/fetch.h"
 
 #include "base/date.h"
@@ -26,6 +27,7 @@ void fetch_header(struct fetch *f, const char *name, str value)
     f->headers[f->headers_count++] = (struct http_pair){ .name = str_of(name), .value = value };
 }
 
+/* The client names the version of HTML; a bundle of that version has another name. */
 str fetch_bundle_accept(struct arena *a, str accept)
 {
     static const struct {
@@ -51,6 +53,7 @@ str fetch_bundle_accept(struct arena *a, str accept)
 
 static void call_done(struct http_call *call, err why);
 
+/* One try, with its own timeout within the deadline of all. Thread: any. */
 static void try_now(struct fetch *f)
 {
     const struct origin_opts *o = &f->origin->opts;
@@ -86,6 +89,7 @@ void fetch_start(struct fetch *f)
     try_now(f);
 }
 
+/* Seconds, or an HTTP date; what cannot be read is 0. */
 static int64_t retry_after(const struct fetch *f)
 {
     str text = str_trim(http_call_header(&f->call, "retry-after"));
@@ -97,6 +101,8 @@ static int64_t retry_after(const struct fetch *f)
     return s < FETCH_RETRY_AFTER_S_MAX ? s : FETCH_RETRY_AFTER_S_MAX;
 }
 
+/* What a status says. 404 is a revision that is not there: callers that asked otherwise correct
+ * that. */
 static enum render_why judge_status(struct fetch *f)
 {
     int status = f->call.status;
@@ -118,6 +124,7 @@ static enum render_why judge_status(struct fetch *f)
     return status >= 400 && status < 500 ? RENDER_REFUSED : RENDER_FAILED;
 }
 
+/* What became of the last try. */
 static enum render_why fetch_judge(struct fetch *f, err why)
 {
     if (f->canceled)
@@ -138,6 +145,7 @@ static enum render_why fetch_judge(struct fetch *f, err why)
     }
 }
 
+/* Is another try worth it? Only of what reads, in time, and after failures that may pass. */
 static bool is_worth_another(const struct fetch *f, err why)
 {
     const struct origin_opts *o = &f->origin->opts;
@@ -156,6 +164,7 @@ void fetch_count(const struct fetch *f, enum render_why why)
     meter_outcome(f->origin->meter, f->kind, why);
 }
 
+/* f may be gone behind done. */
 static void fetch_finish(struct fetch *f, enum render_why why)
 {
     meter_open(f->origin->meter, -1);
@@ -165,6 +174,7 @@ static void fetch_finish(struct fetch *f, enum render_why why)
     f->done(f, why);
 }
 
+/* Loop: the pause between two tries is over, or was cut short by a cancel. */
 static void try_again(void *ctx)
 {
     struct fetch *f = ctx;

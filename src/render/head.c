@@ -1,11 +1,15 @@
-/* head.c - a scanner over HTML that is no parser: start tags with quoted or bare values, comments,
- * and elements whose text is no markup. Every step moves forward, so all is linear; nothing past
+/* head.c - looks into the head of HTML: the tid, the revision, a redirect. For makers and
+ * transforms.
+ *
+ * A scanner that is no parser: it knows start tags with quoted or bare values, comments, and
+ * elements whose text is no markup. Every step moves forward, so all is linear. Nothing past
  * HEAD_BYTES_MAX is looked at. */
 #include "render/title_rules.h"
 
 #include "http/percent.h"
 #include <string.h>
 
+/* A start or end tag; begin and end are places in the HTML. */
 struct tag {
     str name; /* as written */
     str rest; /* what stands between the name and '>' */
@@ -37,7 +41,7 @@ static bool tag_is(const struct tag *t, const char *name)
     return str_eq_nocase(t->name, str_of(name));
 }
 
-/* Just behind the '>' that ends the tag whose inside begins at `at`; 0: it never ends. */
+/* The place just behind the '>' that ends a tag whose inside begins at `at`; 0: it never ends. */
 static size_t tag_end(str html, size_t at)
 {
     char quote = 0;
@@ -57,7 +61,7 @@ static size_t tag_end(str html, size_t at)
     return 0;
 }
 
-/* Past the text of an element that holds no markup. */
+/* Goes past the text of an element that holds no markup. */
 static void skip_text(struct scan *s, const struct tag *t)
 {
     static const char *const raw[] = { "script", "style", "title", "textarea" };
@@ -73,6 +77,7 @@ static void skip_text(struct scan *s, const struct tag *t)
     }
 }
 
+/* Reads the tag at s->at, and moves behind it. False: there is none. */
 static bool scan_tag(struct scan *s, struct tag *out)
 {
     str html = s->html;
@@ -183,6 +188,7 @@ static bool has_word(const struct tag *t, const char *wanted, str word)
     return false;
 }
 
+/* The head stands before the body, or there is none. */
 static bool find_head(struct scan *s, struct tag *out)
 {
     while (next_tag(s, out))
@@ -193,12 +199,13 @@ static bool find_head(struct scan *s, struct tag *out)
     return false;
 }
 
+/* A head without an end tag ends with the body. */
 static bool ends_head(const struct tag *t)
 {
     return tag_is(t, "body") || (t->closing && tag_is(t, "head"));
 }
 
-/* The next mw:TimeUuid meta of the head s stands in. */
+/* The next mw:TimeUuid meta of the head that s stands in. */
 static bool next_uuid(struct scan *s, struct tag *out)
 {
     while (next_tag(s, out) && !ends_head(out))
@@ -214,6 +221,8 @@ static char *put(char *at, str s)
     return at + s.n;
 }
 
+/* The new meta comes first in the head, and those that are there are left out: readers take the
+ * first. */
 bool render_head_put(struct arena *a, str html, struct tid tid, str *out)
 {
     struct scan s = scan_of(html);
@@ -279,6 +288,7 @@ uint64_t render_head_rev(str html)
 
 /* ---- redirects ---- */
 
+/* References in attributes; only those that serialisers write. */
 static const struct {
     str name;
     char c;
@@ -328,7 +338,7 @@ static str encode_fragment(struct arena *a, str s)
     return (str){ .p = copy, .n = (size_t)(at - copy) };
 }
 
-/* "./Target#frag", "../Target": a page of the same wiki. */
+/* Reads "./Target#frag" or "../Target": a page of the same wiki. False: it is none. */
 static bool local_target(struct arena *a, str href, str *target, str *fragment)
 {
     bool local = false;

@@ -22,7 +22,7 @@ static str without_zeros(str s)
     return s;
 }
 
-/* "/24": a range of at most bits; also the empty text. */
+/* Is s a range such as "/24", of at most bits? An empty text is none, and fine. */
 static bool is_range(str s, uint64_t bits)
 {
     uint64_t n;
@@ -52,7 +52,8 @@ static str format_v4(struct arena *a, str address, str range)
                         STR_ARG(o[3]), STR_ARG(range));
 }
 
-/* Groups between colons; how many, or GROUPS + 1 when they are none. An empty text has none. */
+/* Splits groups between colons. Returns how many; GROUPS + 1: they are no groups. An empty text has
+ * none. */
 static unsigned split_v6(str s, str groups[GROUPS])
 {
     unsigned count = 0;
@@ -68,6 +69,7 @@ static unsigned split_v6(str s, str groups[GROUPS])
     return count;
 }
 
+/* "::" stands for as many zero groups as are missing, one at least. */
 static bool expand_v6(str address, str out[GROUPS])
 {
     str head[GROUPS], tail[GROUPS];
@@ -98,6 +100,7 @@ static str format_v6(struct arena *a, str address, str range)
     return arena_printf(a, "%.*s%.*s", (int)(at - 1 - text), text, STR_ARG(range));
 }
 
+/* What is no address stays as it is: it is the name of a user. */
 str title_ip(struct arena *a, str s)
 {
     size_t slash = str_find(s, '/');

@@ -1,5 +1,5 @@
 /* measure.c - counts requests to origins by domain and by outcome, for /metrics. Invariant: each
- * request is counted once. */
+ * request is counted once. A meter that is NULL counts nothing. */
 #include "render/measure.h"
 
 #include "base/metrics.h"
@@ -10,12 +10,14 @@
 
 #define MEASURE_MAGIC 0x3ea50123u
 
+/* The families, shared by all origins. Owner: the caller of origin_metrics_new. */
 struct origin_metrics {
     uint32_t magic;
     struct metric_family *requests, *seconds, *retries, *remembered, *open, *making, *waiting;
     unsigned domains;
 };
 
+/* What one origin counts. Domains beyond ORIGIN_METRICS_DOMAINS_MAX share the label "other". */
 struct meter {
     struct origin_metrics *all;
     char domain[METRICS_LABEL_BYTES_MAX + 1];
@@ -100,6 +102,7 @@ void meter_remembered(struct meter *m)
         metric_add(m->remembered, 1);
 }
 
+/* Series may be shared: a meter adds by how much its own part moved. */
 void meter_renders(struct meter *m, uint64_t making, uint64_t waiting)
 {
     if (m == NULL)
@@ -116,6 +119,7 @@ void meter_took(struct meter *m, enum fetch_kind kind, int64_t ns)
     INVARIANT(kind < FETCH_KINDS);
     if (m == NULL)
         return;
+    /* Looked up at the first use: most kinds are never asked of most domains. */
     if (m->seconds[kind] == NULL) {
         (void)snprintf(label, sizeof label, "%s%c%s", kind_names[kind], METRICS_LABEL_BREAK,
                        m->domain); /* fits */

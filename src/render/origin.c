@@ -1,5 +1,5 @@
-/* origin.c - the options of an origin: checks them, builds URLs, and shares limits between
- * domains of one host. Invariant: what a title fills in never chooses the host. */
+/* origin.c - the options of an origin: checks them, builds URLs, and shares limits between domains
+ * of one host. Invariant: what a title fills in never chooses the host. */
 #include "render/origin.h"
 
 #include "base/buf.h"
@@ -21,6 +21,7 @@ enum { NAME_DOMAIN, NAME_TITLE, NAME_REV };
 
 /* ---- configuration ---- */
 
+/* ASCII only, with a scheme and a host: what a client could not send is found at the start. */
 static err check_url(const char *url, struct err_note *note)
 {
     str s = str_of(url);
@@ -46,13 +47,14 @@ static size_t name_at(str s)
     return i;
 }
 
-/* Where the path begins: what a title fills in must not choose the host. */
+/* Where the path of a URL begins: behind the host. */
 static size_t path_of(str url)
 {
     size_t host = str_find_str(url, STR("://")) + 3;
     return host + str_find(str_skip(url, host), '/');
 }
 
+/* Braces are names that are known, and {title} and {rev} stand behind the host. */
 static err check_template(const char *url, struct err_note *note)
 {
     bool has[COUNT_OF(names)] = { false };
@@ -127,6 +129,7 @@ static char *api_of(const struct origin_opts *opts)
     return api;
 }
 
+/* Options with their defaults, and copies of all texts: origin_free frees them. */
 static struct origin_opts origin_filled(const struct origin_opts *opts)
 {
     struct origin_opts o = *opts;
@@ -142,14 +145,14 @@ static struct origin_opts origin_filled(const struct origin_opts *opts)
     return o;
 }
 
-/* Half as many transforms at once as renders, at least one; metadata, too. */
+/* How many transforms, and how much metadata, at once: half of the renders, at least one. */
 static unsigned half_max(const struct origin_opts *o)
 {
     return (o->concurrency + 1) / 2;
 }
 
-/* Where url goes to, without what a title fills in: that is behind the host. Empty: nowhere that
- * the client could go to, as each call will say. */
+/* Sets the host that calls go to, by a URL with any title: a title stands behind the host. Empty:
+ * no client could go there, and each call says so. */
 static void at_set(struct origin *o)
 {
     static const struct origin_page any = { .title = STR_INIT("x"), .rev = 1 };
@@ -162,7 +165,7 @@ static void at_set(struct origin *o)
     arena_fini(&a);
 }
 
-/* Of each kind. Returns those of the host together. */
+/* Sets the limits of each kind of call. Returns how many the host may have together. */
 static unsigned kinds_limit(struct origin *o)
 {
     const struct limiter_limits limits[TURNS] = {
@@ -188,13 +191,14 @@ static void host_limit(struct origin *o, unsigned running_max)
     limiter_limit(o->limiter, LIMITER_ORIGIN, o->turns, host);
 }
 
-/* Domains that share a host share what the one that wants most of it may have. */
+/* Domains of one host share what the one that wants most may have. */
 static void host_limit_raise(struct origin *o, unsigned wanted)
 {
     if (wanted > limiter_limits_of(o->limiter, LIMITER_ORIGIN, o->turns).running_max)
         host_limit(o, wanted);
 }
 
+/* Words have a host of their own to the limiter, so that they wait for no renders. */
 static void turns_set(struct origin *o)
 {
     static const char *const kinds[TURNS] = { "render", "transform", "meta", "siteinfo", "word" };
@@ -208,7 +212,7 @@ static void turns_set(struct origin *o)
     host_limit_raise(o, kinds_limit(o));
 }
 
-/* The most that the host of each may have, at the place of the first that is there. */
+/* Sets for each host the most that one of its domains wants; at the place of the first domain. */
 static void hosts_limit(const struct origin_limit *all, size_t count, unsigned *most)
 {
     struct map *firsts = map_new(0); /* hosts are of the options */
@@ -283,6 +287,7 @@ void origin_free(struct origin **op)
         return;
     MAGIC_CHECK(o, ORIGIN_MAGIC);
     site_free(&o->site);
+    /* Limits of kinds end with the origin; those of the host may be others', too. */
     for (unsigned i = 0; i < TURNS; i++)
         limiter_limit(o->limiter, LIMITER_KIND, &o->turns[i], (struct limiter_limits){ 0 });
     meter_free(&o->meter);
@@ -319,6 +324,7 @@ void origin_stats_get(struct origin *o, struct origin_stats *out)
     meter_renders(o->meter, out->making, out->waiting);
 }
 
+/* One place stays free: what nobody waits for must not take the last. */
 static bool has_room(struct limiter *l, enum limiter_level level, const struct limiter_key *key)
 {
     struct limiter_figures now;
@@ -357,7 +363,7 @@ void origin_count_remembered(struct origin *o)
 
 /* ---- addresses ---- */
 
-/* What stands behind base. */
+/* Appends path, title and revision to base. */
 static str put_page(struct arena *a, str base, const struct origin_page *p)
 {
     str title = http_encode(a, p->title);
@@ -385,6 +391,7 @@ str origin_rest_url(const struct origin *o, struct arena *a, uint64_t rev, const
     return arena_printf(a, "%s/v1/revision/%" PRIu64 "%s", o->opts.url, rev, tail);
 }
 
+/* A template without a revision loses the slash before {rev}. */
 static void put_name(struct buf *b, const struct origin *o, size_t name, str title, uint64_t rev)
 {
     if (name == NAME_DOMAIN)
@@ -403,6 +410,7 @@ str origin_template_url(const struct origin *o, struct arena *a, const struct or
     if (title.p == NULL)
         return STR_NONE;
     struct buf b;
+    /* Each name may stand there more than once. */
     buf_init(&b, (size_t)4 * ORIGIN_URL_BYTES_MAX + title.n * 8);
     for (str s = str_of(o->opts.url); s.n > 0;) {
         size_t i = s.p[0] == '{' ? name_at(s) : COUNT_OF(names);

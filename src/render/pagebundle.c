@@ -1,12 +1,13 @@
-/* pagebundle.c - reads the bundle that Parsoid answers: HTML and JSON parts. Invariant: a bundle
- * without HTML, or with HTML that is not tied to its source, is refused. */
+/* pagebundle.c - reads the bundle that Parsoid answers, HTML and JSON parts, for request.c and
+ * transforms. Invariant: a bundle without HTML, or with HTML that is not tied to its source, is
+ * refused. */
 #include "render/reply.h"
 
 #include "base/buf.h"
 #include "codec/json.h"
 #include "render/title_rules.h"
 
-/* headers of one part, names in any letter case. */
+/* A header of one part, its name in any letter case. */
 static str pagebundle_header(const json_t *part, const char *name)
 {
     const char *key;
@@ -40,6 +41,7 @@ static int pagebundle_append(const char *bytes, size_t n, void *ctx)
     return b->failed ? -1 : 0;
 }
 
+/* Writes the JSON as it was read, compact. */
 static err dump(struct arena *a, const json_t *value, str *out)
 {
     struct buf b;
@@ -71,9 +73,9 @@ static bool is_empty(const json_t *value)
                                 : json_is_object(value) && json_object_size(value) == 0;
 }
 
-/* Of pages that are no wikitext, as modules, MediaWiki 1.43 gives what the page view shows: a
- * fragment, and nothing that ties it to its source. Parsoid's own always has both, a head and ids:
- * with one of them alone it is broken. */
+/* What kind of bundle is it? Of pages that are no wikitext, as modules, MediaWiki 1.43 gives a
+ * fragment that readers see, and nothing that ties it to a source. Parsoid's own has both, a head
+ * and ids: with one alone it is broken. */
 static err judge_kind(const json_t *root, str html, bool *for_readers, struct err_note *note)
 {
     const json_t *body = json_object_get(json_object_get(root, "data-parsoid"), "body");
@@ -87,6 +89,7 @@ static err judge_kind(const json_t *root, str html, bool *for_readers, struct er
     return ERR_OK;
 }
 
+/* HTML first, then those JSON parts that are there. */
 static err read_parts(struct arena *a, const json_t *root, struct render_content *out, unsigned max,
                       unsigned *count, struct err_note *note)
 {

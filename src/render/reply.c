@@ -1,5 +1,5 @@
-/* reply.c - judges a reply of an origin by its type, its encoding and its end. Invariant: a
- * reply that may have been cut off is not stored. */
+/* reply.c - judges a reply of an origin by its type, its encoding and its end, for request.c and
+ * transform.c. Invariant: a reply that may have been cut off is not stored. */
 #include "render/reply.h"
 
 #include "base/utf8.h"
@@ -25,6 +25,7 @@ static bool is_utf8(str parameter)
     return str_eq_nocase(name, STR("utf-8")) || str_eq_nocase(name, STR("\"utf-8\""));
 }
 
+/* A type of another charset than UTF-8 is none that is wanted. */
 bool content_type_is(str value, str type)
 {
     if (!is_plain(value) || !str_eq_nocase(http_part_next(&value, ';'), type))
@@ -37,7 +38,8 @@ bool content_type_is(str value, str type)
     return true;
 }
 
-/* Parameters separated by "; ", the charset in lower case: one spelling of what means the same. */
+/* Separates parameters by "; ", with the charset in lower case: one spelling of what means the
+ * same. */
 static str tidy_type(struct arena *a, str value)
 {
     str out = STR("");
@@ -76,6 +78,7 @@ static bool is_array(str json)
     return array;
 }
 
+/* Would a connection that broke look like the end of the reply? */
 bool reply_is_open(const struct http_call *call)
 {
     str coding = http_call_header(call, "content-encoding"); /* decoded, to its own end */
@@ -84,7 +87,7 @@ bool reply_is_open(const struct http_call *call)
            (coding.n == 0 || str_eq_nocase(coding, STR("identity")));
 }
 
-/* Without line ends behind it. */
+/* Without the line ends behind s. */
 static str without_line_ends(str s)
 {
     while (s.n > 0 && (s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r'))
@@ -110,6 +113,7 @@ enum render_why reply_check(const struct http_call *call, enum reply_kind kind,
     }
     if (!utf8_valid(call->reply_body))
         return reply_refuse(note, what, "cannot be read as UTF-8");
+    /* Only HTML shows by itself where it ends. */
     if (kind == REPLY_HTML && reply_is_open(call) &&
         !str_ends(without_line_ends(call->reply_body), STR("</html>")))
         return reply_refuse(note, what, "may be cut: the reply does not say where it ends");

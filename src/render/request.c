@@ -28,6 +28,7 @@
 enum { META_REPLY_BYTES_MAX = 1 << 20 };
 
 enum step { STEP_TURN, STEP_META, STEP_PURGE, STEP_TEXT, STEP_PARSE, STEP_DONE };
+/* A request under way. In the arena of the request; the request has it as `work`. */
 struct render_work {
     struct render_request *r;
     enum step step;
@@ -39,6 +40,7 @@ struct render_work {
     enum render_why why; /* of PARSE, or of not starting */
 };
 
+/* Whose turn a call of this kind is: those of one key share the limiter's places. */
 const struct limiter_key *render_source(const struct origin *o, enum render_want want)
 {
     MAGIC_CHECK(o, ORIGIN_MAGIC);
@@ -57,6 +59,7 @@ const struct limiter_key *render_source(const struct origin *o, enum render_want
     return NULL;
 }
 
+/* Loop, but for PARSE. The pass rests before done, as done may free the request. */
 static void render_request_finish(struct render_work *w, enum render_why why)
 {
     struct render_request *r = w->r;
@@ -80,6 +83,7 @@ static str reply_type(const struct render_work *w)
     return http_call_header(&w->fetch.call, "content-type");
 }
 
+/* One content, with the headers that are kept of the reply. */
 static enum render_why request_add(struct render_work *w, const char *name, str type, str raw)
 {
     struct render_request *r = w->r;
@@ -111,7 +115,8 @@ static enum render_why parse_html(struct render_work *w)
                               : why;
 }
 
-/* What a reply says its revision is; 0: nothing. */
+/* Which revision a reply says that it is of, by its own header or by its tag; 0: it does not
+ * say. */
 static uint64_t named_rev(const struct render_work *w)
 {
     uint64_t rev;
@@ -126,7 +131,8 @@ static uint64_t named_rev(const struct render_work *w)
     return str_to_u64(str_take(tag, str_find(tag, '/')), &rev) && rev <= INT64_MAX ? rev : 0;
 }
 
-/* An origin is not believed that answers for another revision than asked. */
+/* Is the reply of the revision that was asked for? One that is not is refused. Where nobody asked
+ * by number, what the reply says becomes the revision. */
 static enum render_why check_rev(struct render_work *w)
 {
     struct render_request *r = w->r;
@@ -134,6 +140,7 @@ static enum render_why check_rev(struct render_work *w)
     uint64_t asked = r->meta.rev != 0 ? r->meta.rev : r->rev;
     if (named == 0 && in_head == 0 && (asked == 0 || r->origin->opts.kind == ORIGIN_PARSOID))
         return request_fail(r, RENDER_FAILED, "the origin does not say which revision it rendered");
+    /* A template without {rev} can give the newest revision only. */
     bool of_newest =
         r->origin->opts.kind == ORIGIN_TEMPLATE && strstr(r->origin->opts.url, "{rev}") == NULL;
     if (of_newest && asked != 0 && named != 0 && named != asked)
@@ -164,7 +171,8 @@ static enum render_why parse_render(struct render_work *w)
     return why;
 }
 
-/* {"id": rev, "source": "..."} of the core's API. */
+/* Reads {"id": rev, "source": "..."} of core's API; the id must be the revision that was asked
+ * for. */
 static enum render_why parse_source(struct render_work *w)
 {
     struct render_request *r = w->r;
@@ -194,6 +202,7 @@ static enum render_why parse_wikitext(struct render_work *w)
     if (named != 0 && named != w->r->meta.rev)
         return request_fail(w->r, RENDER_FAILED,
                             "the origin answered with another revision than asked");
+    /* Without an end of its own the reply must be as long as the metadata says. */
     if (reply_is_open(&w->fetch.call) && (uint64_t)w->r->meta.size != w->fetch.call.reply_body.n)
         return request_fail(w->r, RENDER_FAILED,
                             "the wikitext may be cut: the reply does not say where it ends");
@@ -207,6 +216,7 @@ static enum render_why parse_lint(struct render_work *w)
                               : why;
 }
 
+/* The other kinds end at META. */
 static enum render_why request_parse(struct render_work *w)
 {
     switch (w->r->want) {
@@ -231,7 +241,7 @@ static void parse_over(struct task *t)
     render_request_finish(w, w->canceled ? RENDER_CANCELED : w->why);
 }
 
-/* Whoever wants the text on the pool gets it here; that can be canceled no more. */
+/* Pool. A caller with `parsed` goes on from here, on the pool: a cancel comes too late for it. */
 static void parse_run(struct task *t)
 {
     struct render_work *w = CONTAINER_OF(t, struct render_work, task);
@@ -250,8 +260,8 @@ static void parse_run(struct task *t)
 
 /* ---- TEXT ---- */
 
-/* A 404 for what api.php has just said is there says nothing of the page: to editors that would be
- * an empty one. */
+/* A 404 for a revision that api.php has just named says nothing of the page. To an editor a missing
+ * page would be an empty one, so this is a failure. */
 static enum render_why judge_missing(struct render_request *r)
 {
     if (r->meta.rev != 0)
@@ -260,6 +270,7 @@ static enum render_why judge_missing(struct render_request *r)
     return r->rev == 0 ? RENDER_NO_PAGE : RENDER_NO_REVISION;
 }
 
+/* Loop. The reply is here: the origin is free for others while it is parsed. */
 static void text_done(struct fetch *f, enum render_why why)
 {
     struct render_work *w = f->ctx;
@@ -275,7 +286,7 @@ static void text_done(struct fetch *f, enum render_why why)
     home_post(loop_pool(w->r->origin->loop), &w->task);
 }
 
-/* STR_NONE: this origin has it not. */
+/* Where the text is; STR_NONE: the arena is full. */
 static str text_url(const struct render_request *r)
 {
     static const char *const paths[] = { [WANT_RENDER] = "page/pagebundle",
@@ -298,6 +309,7 @@ static str text_url(const struct render_request *r)
     return STR_NONE;
 }
 
+/* Does this kind of origin give what is wanted? */
 static bool has_text(const struct render_request *r)
 {
     enum origin_kind kind = r->origin->opts.kind;
@@ -316,7 +328,7 @@ static struct fetch fetch_of(struct render_work *w)
                            .ctx = w };
 }
 
-/* Whether it is on its way; else *why says why not. */
+/* Sends the request for the text. False: it is not on its way, and *why says why. */
 static bool begin_text(struct render_work *w, enum render_why *why)
 {
     struct render_request *r = w->r;
@@ -362,6 +374,7 @@ static void purge_done(struct fetch *f, enum render_why why)
         why = RENDER_FAILED; /* a 404 of api.php itself says nothing of pages */
     if (why == RENDER_FINE) {
         r->purged = true;
+        /* The purge has touched the page: its word must be asked for again. */
         r->meta = (struct render_meta){ 0 };
         if (begin_meta(w, &why))
             return;
@@ -372,7 +385,8 @@ static void purge_done(struct fetch *f, enum render_why why)
     render_request_finish(w, why);
 }
 
-/* Behind META. As begin_text. */
+/* Behind META: purges first where the wiki may answer from a cache, else asks for the text. As
+ * begin_text. */
 static bool begin_render(struct render_work *w, enum render_why *why)
 {
     struct render_request *r = w->r;
@@ -403,11 +417,13 @@ static bool ends_at_meta(enum render_want want)
     return want == WANT_META || want == WANT_USER || want == WANT_LEAVE;
 }
 
+/* by_title: without the revision, to learn what the title itself is. */
 static struct api_asked asked_of(const struct render_work *w)
 {
     return (struct api_asked){ .title = w->r->title, .rev = w->by_title ? 0 : w->r->rev };
 }
 
+/* Reads the answer of api.php, each kind by its own rules. */
 static enum render_why parse_meta(struct render_work *w)
 {
     struct render_request *r = w->r;
@@ -421,6 +437,8 @@ static enum render_why parse_meta(struct render_work *w)
     enum render_why why = api_parse(r->arena, f->call.reply_body, &asked, s, &r->meta, &f->note);
     siteinfo_unref(&s);
     bool is_title = why == RENDER_FINE || why == RENDER_NO_PAGE || why == RENDER_SUPPRESSED;
+    /* The title was only asked for to tell a moved page from another one: the revision is not its
+     * own. */
     if (!w->by_title || !is_title)
         return why;
     r->meta = (struct render_meta){ 0 };
@@ -428,8 +446,8 @@ static enum render_why parse_meta(struct render_work *w)
     return RENDER_NO_REVISION;
 }
 
-/* The revision is of a page whose title may be what the wiki makes of this one: of a prefix that is
- * a namespace since, of a letter whose capital only the wiki knows. */
+/* May the page have been moved, by rules alone? Its title may be what the wiki makes of this one: a
+ * prefix that is a namespace since, a letter whose capital only the wiki knows. */
 static bool may_be_other_title(const struct render_work *w)
 {
     const struct render_request *r = w->r;
@@ -441,6 +459,7 @@ static bool may_be_other_title(const struct render_work *w)
     return false;
 }
 
+/* Loop. Asks again by title, goes on to the text, or ends. */
 static void meta_done(struct fetch *f, enum render_why why)
 {
     struct render_work *w = f->ctx;
@@ -473,6 +492,7 @@ static str meta_query(const struct render_work *w)
     return r->want == WANT_USER ? STR(API_USER_QUERY) : api_query(r->arena, &asked);
 }
 
+/* Sends the request for metadata. As begin_text. */
 static bool begin_meta(struct render_work *w, enum render_why *why)
 {
     struct render_request *r = w->r;
@@ -488,6 +508,7 @@ static bool begin_meta(struct render_work *w, enum render_why *why)
     }
     w->step = STEP_META;
     fetch_header(&w->fetch, "cookie", r->cookie);
+    /* WANT_LEAVE asks with what the reader sent, not with the server's own authorization. */
     w->fetch.as_asker = r->want == WANT_LEAVE;
     if (w->fetch.as_asker)
         fetch_header(&w->fetch, "authorization", r->authorization);
@@ -497,6 +518,7 @@ static bool begin_meta(struct render_work *w, enum render_why *why)
 
 /* ---- start and cancel ---- */
 
+/* Loop: done is never called inside the start. */
 static void refused_here(void *ctx)
 {
     struct render_request *r = ctx;
@@ -522,6 +544,7 @@ static void render_request_begin(struct render_work *w)
         loop_post(r->origin->loop, refused_here, r);
 }
 
+/* Loop: the limiter has a place, or the deadline came first. */
 static void turn_came(struct limiter_pass *p, bool in)
 {
     struct render_work *w = CONTAINER_OF(p, struct render_work, own);
@@ -533,6 +556,7 @@ static void turn_came(struct limiter_pass *p, bool in)
                                            "the origin was busy with others until the deadline"));
 }
 
+/* A pass that is in already serves all requests of the render. */
 static enum limiter_state turn_take(struct render_work *w)
 {
     struct render_request *r = w->r;
@@ -578,6 +602,7 @@ void render_cancel(struct render_request *r)
     if (w == NULL || w->canceled)
         return;
     w->canceled = true;
+    /* The step says what is under way; PARSE ends by itself. */
     if (w->step == STEP_META || w->step == STEP_PURGE || w->step == STEP_TEXT)
         fetch_cancel(&w->fetch);
     else if (w->step == STEP_TURN && limiter_leave(r->origin->limiter, &w->own))

@@ -1,12 +1,15 @@
 /* site.c - the rules of one wiki's titles, asked for once for all who wait, and again after
- * siteinfo_ttl. A wiki of kind rest is then asked whether it has core's transforms: a GET of a
- * route that takes POST alone is 405 there, 404 elsewhere. These are two questions, and each keeps
- * its last good answer: no failure takes an answer away. A failed question is asked again after a
- * pause of its own.
+ * siteinfo_ttl. For title.c, request.c and words.c.
  *
- * Invariants: fetching from the moment a fetch is decided until its outcome is kept; waiters stand
- * in the list only while fetching. Fields are under the lock; fetch, job, arena and timer are the
- * loop's (the job's while it runs). */
+ * A wiki of kind rest is then asked whether it has core's transforms: a GET of a route that takes
+ * POST alone is 405 there, 404 elsewhere. These are two questions. Each keeps its last good answer,
+ * which no failure takes away. A failed question is asked again after a pause of its own.
+ *
+ * Invariants
+ *  1. fetching is set from the moment a fetch is decided until its outcome is kept.
+ *  2. Waiters stand in the list only while fetching.
+ *  3. Fields are under the lock; fetch, job, arena and timer are the loop's (the job's while it
+ *     runs). */
 #include "render/site.h"
 
 #include "base/log.h"
@@ -18,6 +21,7 @@
 #include <stdlib.h>
 
 enum { QUESTION_RULES, QUESTION_TRANSFORMS, QUESTIONS };
+/* What is remembered of one question, beside its answer. */
 struct question {
     unsigned failures;   /* in a row */
     mono again_at;       /* not asked before */
@@ -27,6 +31,7 @@ struct question {
     unsigned told_count; /* failures since */
 };
 
+/* One for each origin with api.php; the origin owns it. */
 struct site {
     struct origin *origin;
     pthread_mutex_t lock;
@@ -94,6 +99,7 @@ bool origin_idle(struct origin *o)
 
 /* ---- who waits; loop thread ---- */
 
+/* Sets the timer to the first deadline of those who wait. */
 static void site_arm(struct site *s)
 {
     mono at = { .ns = INT64_MAX };
@@ -108,6 +114,7 @@ static void site_arm(struct site *s)
         loop_timer_start(s->timer, rest <= 0 ? 0 : rest / NS_PER_MS + 1, 0);
 }
 
+/* Without the lock: got may ask again. */
 static void site_tell(struct siteinfo_waiter *list, enum render_why why,
                       const struct err_note *note)
 {
@@ -118,6 +125,7 @@ static void site_tell(struct siteinfo_waiter *list, enum render_why why,
     }
 }
 
+/* Those whose deadline has come leave the list in one pass, and are told behind the lock. */
 static void on_deadline(void *ctx)
 {
     static const struct err_note why = { .text = "the wiki did not say its rules in time" };
@@ -143,14 +151,15 @@ static void on_deadline(void *ctx)
 
 /* ---- outcomes; loop thread ---- */
 
-/* Under the lock. */
+/* Does w wait for an answer about transforms that is not there yet? Under the lock. */
 static bool lacks_transforms(const struct site *s, const struct siteinfo_waiter *w)
 {
     return w->transforms && s->origin->opts.kind == ORIGIN_REST &&
            s->transforms == TRANSFORMS_UNKNOWN;
 }
 
-/* Takes out who has all that is wanted by now, or all who wait. Under the lock. */
+/* Takes waiters out of the list: those that have all they want by now, or all of them. Under the
+ * lock. */
 static struct siteinfo_waiter *take_waiters(struct site *s, bool all)
 {
     struct siteinfo_waiter *taken = NULL, **end = &taken;
@@ -168,14 +177,14 @@ static struct siteinfo_waiter *take_waiters(struct site *s, bool all)
     return taken;
 }
 
-/* Under the lock. */
+/* The fetch is over, and all waiters are to be told. Under the lock. */
 static struct siteinfo_waiter *end_fetching(struct site *s)
 {
     s->fetching = false;
     return take_waiters(s, true);
 }
 
-/* The waiters of a fetch that is over are told. */
+/* The end of a fetch: the arena is free again, and waiters are told. */
 static void rest(struct site *s, struct siteinfo_waiter *waiters, enum render_why why,
                  const struct err_note *note)
 {
@@ -184,7 +193,7 @@ static void rest(struct site *s, struct siteinfo_waiter *waiters, enum render_wh
     site_tell(waiters, why, note);
 }
 
-/* One line a minute, and none for what a server that ends gave up. */
+/* One line a minute for each question; none for what a server that ends gave up. */
 static void log_failure(struct site *s, struct question *q, bool known)
 {
     mono now = clock_mono(s->origin->clock);
@@ -201,6 +210,7 @@ static void log_failure(struct site *s, struct question *q, bool known)
     q->told_count = 0;
 }
 
+/* The pause doubles from SITE_AGAIN_MS_MIN up to SITE_AGAIN_MS_MAX. What was known before stays. */
 static void site_fail(struct site *s, unsigned question, enum render_why why)
 {
     struct question *q = &s->questions[question];
@@ -221,6 +231,7 @@ static void site_fail(struct site *s, unsigned question, enum render_why why)
 
 /* ---- asking; loop thread ---- */
 
+/* Pool: an answer of a large wiki takes long to read. */
 static void parse_run(struct loop_job *j)
 {
     struct site *s = CONTAINER_OF(j, struct site, job);
@@ -233,6 +244,7 @@ static void parse_run(struct loop_job *j)
 static void probed(struct fetch *f, enum render_why why)
 {
     struct site *s = f->ctx;
+    /* Any answer of the wiki itself tells whether the route is there. */
     bool told = why == RENDER_REFUSED || why == RENDER_NO_REVISION || why == RENDER_DENIED ||
                 why == RENDER_FINE;
     if (!told) {
@@ -264,15 +276,16 @@ static void probe(struct site *s)
     fetch_start(&s->fetch);
 }
 
-/* Under the lock. A failed probe is repeated when its pause is over; one that was answered goes
- * with the rules. */
+/* May the wiki be asked about transforms? A failed question waits for its pause; an answered one is
+ * asked again with the rules. Under the lock. */
 static bool transforms_due(const struct site *s, mono now)
 {
     const struct question *q = &s->questions[QUESTION_TRANSFORMS];
     return s->origin->opts.kind == ORIGIN_REST && now.ns >= q->again_at.ns;
 }
 
-/* Who waits for titles alone does not wait for the probe. */
+/* The rules are here: waiters for titles alone are told at once, and do not wait for the question
+ * about transforms. */
 static void keep_rules(struct site *s)
 {
     mono now = clock_mono(s->origin->clock);
@@ -280,6 +293,7 @@ static void keep_rules(struct site *s)
     struct siteinfo *old = s->info;
     s->info = s->parsed;
     s->had_at = now;
+    /* Readers hold references: the old rules go when the last one lets go. */
     s->questions[QUESTION_RULES].failures = 0;
     struct siteinfo_waiter *waiters = take_waiters(s, false);
     bool probes = s->waiters != NULL || transforms_due(s, now);
@@ -318,6 +332,7 @@ static void site_fetched(struct fetch *f, enum render_why why)
     loop_job_start(s->origin->loop, &s->job);
 }
 
+/* Loop: begins what site_decide has decided. */
 static void site_begin(void *ctx)
 {
     struct site *s = ctx;
@@ -358,7 +373,8 @@ static void arm_post(void *ctx)
         site_arm(s);
 }
 
-/* Under the lock: whether the caller is to post begin. */
+/* Is a question due, and none under way? Then fetching is set, and the caller posts site_begin.
+ * Under the lock. */
 static bool site_decide(struct site *s, mono now)
 {
     bool old =
@@ -373,6 +389,7 @@ static bool site_decide(struct site *s, mono now)
     return true;
 }
 
+/* The rules as they are known, however old, without asking. */
 struct siteinfo *site_peek(struct site *s)
 {
     if (s == NULL)
@@ -396,6 +413,7 @@ enum origin_transforms origin_transforms(struct origin *o)
     return has;
 }
 
+/* Rules that are old are given all the same, and asked for again behind that. */
 struct siteinfo *origin_siteinfo(struct origin *o)
 {
     MAGIC_CHECK(o, ORIGIN_MAGIC);
@@ -412,7 +430,7 @@ struct siteinfo *origin_siteinfo(struct origin *o)
     return info;
 }
 
-/* What keeps w from being told; NULL: nothing. Under the lock. */
+/* The question whose answer w still lacks; NULL: none. Under the lock. */
 static const struct question *lacks(const struct site *s, const struct siteinfo_waiter *w)
 {
     if (s->info == NULL)
@@ -420,6 +438,7 @@ static const struct question *lacks(const struct site *s, const struct siteinfo_
     return lacks_transforms(s, w) ? &s->questions[QUESTION_TRANSFORMS] : NULL;
 }
 
+/* Loop. While the task was on its way an answer may have come: it is looked for once more. */
 static void tell_now(void *ctx)
 {
     struct siteinfo_waiter *w = ctx;
@@ -457,6 +476,7 @@ void origin_siteinfo_wait(struct origin *o, struct siteinfo_waiter *w)
             s->waiters = w;
         site_unlock(s);
     }
+    /* Nothing is under way that would tell w: it is told what is known, or the last failure. */
     if (!wait)
         loop_post(o->loop, tell_now, w);
     if (s != NULL && (ask || wait))

@@ -1,5 +1,6 @@
-/* siteinfo.c - reads a wiki's siteinfo: namespaces, aliases, interwiki prefixes, legal
- * characters. Invariant: a parsed siteinfo does not change; its readers hold references. */
+/* siteinfo.c - reads a wiki's siteinfo: namespaces, aliases, interwiki prefixes, legal characters.
+ * For site.c and title_rules.c. Invariant: a parsed siteinfo does not change; its readers hold
+ * references. */
 #include "render/siteinfo.h"
 
 #include "base/map.h"
@@ -13,6 +14,7 @@
 
 /* MediaWiki's default of $wgLegalTitleChars. */
 static const char legal_default[] = " %!\"$&'()*,\\-.\\/0-9:;=?@A-Z\\\\^_`a-z~\\x80-\\xFF+";
+/* Languages whose capital of i has a dot. */
 static const char *const dotted[] = { "az", "kaa", "kk", "tr" };
 
 struct siteinfo *siteinfo_ref(struct siteinfo *s)
@@ -43,6 +45,8 @@ str siteinfo_language(const struct siteinfo *s)
     return s->language;
 }
 
+/* The form in which names are compared: lower case, NFC, underscores. False: too long to be a
+ * name. */
 bool siteinfo_fold(str name, struct folded *out)
 {
     size_t n = sizeof out->text;
@@ -80,6 +84,7 @@ bool siteinfo_is_interwiki(const struct siteinfo *s, str prefix)
     return siteinfo_fold(prefix, &f) && map_get(s->interwikis, folded_str(&f)) != NULL;
 }
 
+/* Does the wiki write the namespace in just this way, too? */
 bool siteinfo_spells(const struct siteinfo *s, const struct site_namespace *of, str name)
 {
     for (unsigned i = 0; i < s->names_count; i++)
@@ -104,7 +109,8 @@ static str underscored(struct arena *a, str s)
     return (str){ .p = copy, .n = copy == NULL ? 0 : s.n };
 }
 
-/* The first to claim a name keeps it: namespaces come before aliases. */
+/* Adds a name of a namespace. The first to claim a name keeps it: namespaces come before
+ * aliases. */
 static err add_name(struct siteinfo *s, struct site_namespace *of, str name, struct err_note *note)
 {
     struct folded f;
@@ -127,6 +133,7 @@ static err read_namespace(struct siteinfo *s, const json_t *value, struct err_no
 {
     struct site_namespace *ns = &s->namespaces[s->namespaces_count];
     str name = STR_NONE, canonical = STR_NONE, letters = STR_NONE;
+    /* An id below 0 is Special or Media. */
     if (json_body_i64(value, "id", -100, INT32_MAX, &ns->id, note) != ERR_OK ||
         json_body_str(value, "name", &name, note) != ERR_OK)
         return siteinfo_refuse(note, "a namespace without id or name");
@@ -159,6 +166,7 @@ static err read_namespaces(struct siteinfo *s, const json_t *query, struct err_n
         return siteinfo_refuse(note, "no namespaces");
     if (json_object_size(object) > SITEINFO_NAMESPACES_MAX)
         return siteinfo_refuse(note, "too many namespaces");
+    /* Allocated once: names point to namespaces, so the array never moves. */
     s->namespaces = arena_calloc(&s->arena, json_object_size(object) + 1, sizeof s->namespaces[0]);
     s->names = arena_calloc(&s->arena, SITEINFO_NAMES_MAX, sizeof s->names[0]);
     if (s->namespaces == NULL || s->names == NULL)
@@ -184,6 +192,7 @@ static err read_aliases(struct siteinfo *s, const json_t *query, struct err_note
         if (json_body_i64(value, "id", -100, INT32_MAX, &id, note) != ERR_OK ||
             json_body_str(value, "alias", &alias, note) != ERR_OK)
             return siteinfo_refuse(note, "an alias without id or name");
+        /* An alias of a namespace that is not there means nothing. */
         err e = by_id(s, id) == NULL ? ERR_OK : add_name(s, by_id(s, id), alias, note);
         if (e != ERR_OK)
             return e;
@@ -218,7 +227,7 @@ static int hex(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* One byte of a regular expression's class; an escape is \xHH or the byte behind it. */
+/* Takes one byte of a regular expression's class; an escape is \xHH or the byte behind it. */
 static unsigned class_byte(str *s)
 {
     unsigned char c = (unsigned char)s->p[0];
@@ -235,6 +244,7 @@ static unsigned class_byte(str *s)
     return c;
 }
 
+/* $wgLegalTitleChars is such a class, of bytes and ranges. Control bytes are never legal. */
 static void read_legal(struct siteinfo *s, str chars)
 {
     while (chars.n > 0) {
@@ -265,6 +275,7 @@ static err read_general(struct siteinfo *s, const json_t *query, struct err_note
     str server = text_or(general, "server", STR("")), language = text_or(general, "lang", STR(""));
     read_legal(s, text_or(general, "legaltitlechars", str_of(legal_default)));
     s->language = arena_copy(&s->arena, language);
+    /* A server without a scheme is reached by https. */
     bool relative = str_starts(server, STR("//"));
     s->server = arena_printf(&s->arena, "%s%.*s", relative ? "https:" : "", STR_ARG(server));
     for (size_t i = 0; i < COUNT_OF(dotted); i++)
@@ -286,6 +297,7 @@ static err read_all(struct siteinfo *s, const json_t *root, struct err_note *not
     return e == ERR_OK ? read_interwikis(s, query, note) : e;
 }
 
+/* On an error all of it is freed by its only reference. */
 err siteinfo_json_parse(str json, struct siteinfo **out, struct err_note *note)
 {
     json_t *root = NULL;

@@ -20,6 +20,7 @@
 
 enum { TITLE_INPUT_BYTES_MAX = 2048, TITLE_BYTES_MAX = 255, TITLE_SPECIAL_BYTES_MAX = 512 };
 
+/* What MediaWiki makes an underscore of. */
 static bool is_blank(ucs4_t c)
 {
     static const ucs4_t others[] = { ' ',    '_',    0xa0,   0x1680, 0x180e,
@@ -30,7 +31,7 @@ static bool is_blank(ucs4_t c)
     return c >= 0x2000 && c <= 0x200a;
 }
 
-/* Marks that turn the direction of writing; they slip into titles that were copied. */
+/* Marks that turn the direction of writing: they slip into titles that were copied. */
 static bool is_bidi(ucs4_t c)
 {
     return c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e);
@@ -45,7 +46,8 @@ static str title_rules_trim(str s)
     return s;
 }
 
-/* NFC, without marks of direction, each run of blanks one underscore, none at the ends. */
+/* Brings a title into NFC, without marks of direction. Each run of blanks becomes one underscore;
+ * none stays at the ends. */
 static err tidy(struct arena *a, str title, str *out, struct err_note *note)
 {
     str nfc;
@@ -78,7 +80,7 @@ static err tidy(struct arena *a, str title, str *out, struct err_note *note)
     return ERR_OK;
 }
 
-/* Cuts "prefix:" off *rest. False: there is none, a colon in front does not make one. */
+/* Cuts "prefix:" off *rest. False: there is none; a colon in front makes none. */
 static bool split_prefix(str *rest, str *prefix)
 {
     if (rest->n < 2)
@@ -103,11 +105,13 @@ static const struct site_namespace *main_namespace(const struct siteinfo *s)
     return NULL; /* siteinfo_json_parse sees to it that there is one */
 }
 
+/* A title taken apart: its namespace, the prefix as it was written, and what stands behind it. */
 struct split {
     const struct site_namespace *in;
     str prefix, rest;
 };
 
+/* A prefix that names no namespace and no wiki is part of the title. */
 static err split_namespace(const struct siteinfo *s, str title, struct split *out,
                            struct err_note *note)
 {
@@ -122,6 +126,7 @@ static err split_namespace(const struct siteinfo *s, str title, struct split *ou
                                                 : ERR_OK;
     *out = (struct split){ .in = ns, .prefix = prefix, .rest = rest };
     inner_rest = rest;
+    /* "Talk:User:X" would be a page that the wiki files elsewhere. */
     if (ns->id != NS_TALK || !split_prefix(&inner_rest, &inner))
         return ERR_OK;
     if (siteinfo_namespace(s, inner) != NULL || siteinfo_is_interwiki(s, inner))
@@ -134,7 +139,7 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* "&name;": s begins behind the ampersand. */
+/* Does "name;" stand here, behind an ampersand? */
 static bool is_reference(str s)
 {
     size_t n = 0;
@@ -144,6 +149,7 @@ static bool is_reference(str s)
     return n > 0 && n < s.n && s.p[n] == ';';
 }
 
+/* Byte by byte: what browsers would change, or decode once more, is no title. */
 static err check_bytes(const struct siteinfo *s, str title, struct err_note *note)
 {
     for (size_t i = 0; i < title.n; i++) {
@@ -158,6 +164,7 @@ static err check_bytes(const struct siteinfo *s, str title, struct err_note *not
     return ERR_OK;
 }
 
+/* Such segments would vanish from a URL. */
 static bool is_relative(str t)
 {
     return str_eq(t, STR(".")) || str_eq(t, STR("..")) || str_starts(t, STR("./")) ||
@@ -165,6 +172,7 @@ static bool is_relative(str t)
            str_find_str(t, STR("/../")) < t.n || str_ends(t, STR("/.")) || str_ends(t, STR("/.."));
 }
 
+/* Rules on the title without its prefix. */
 static err title_rules_check(const struct siteinfo *s, const struct split *p, struct err_note *note)
 {
     str t = p->rest;
@@ -183,7 +191,7 @@ static err title_rules_check(const struct siteinfo *s, const struct split *p, st
     return ERR_OK;
 }
 
-/* The capital that every wiki gives c; c itself where wikis differ. */
+/* The capital that every wiki gives c; c itself where wikis differ (see above). */
 static ucs4_t capital_of(const struct siteinfo *s, ucs4_t c)
 {
     uint8_t bytes[6], full[32];
@@ -192,6 +200,7 @@ static ucs4_t capital_of(const struct siteinfo *s, ucs4_t c)
     if (c == 'i' && s->dotted_i)
         return 0x130;
     int n = u8_uctomb(bytes, c, sizeof bytes);
+    /* A letter with a title case of its own. */
     if (upper != uc_totitle(c) || n <= 0)
         return c;
     const uint8_t *all = u8_toupper(bytes, (size_t)n, NULL, NULL, full, &full_n);
@@ -201,6 +210,7 @@ static ucs4_t capital_of(const struct siteinfo *s, ucs4_t c)
     return one ? upper : c;
 }
 
+/* The title with a capital first letter. p NULL: the arena is full. */
 static str capital(const struct siteinfo *s, struct arena *a, str t)
 {
     ucs4_t c;
@@ -218,6 +228,7 @@ static str capital(const struct siteinfo *s, struct arena *a, str t)
     return nfc; /* the capital may make one letter with a mark that its small one only carries */
 }
 
+/* Puts the key together, and says whether the client had written it so. */
 static err title_rules_build(const struct siteinfo *s, struct arena *a, str wrote, struct split *p,
                              struct title_key *out)
 {
@@ -232,6 +243,7 @@ static err title_rules_build(const struct siteinfo *s, struct arena *a, str wrot
     if (has_prefix)
         key = arena_printf(a, "%.*s:%.*s", STR_ARG(p->in->name), STR_ARG(p->rest));
     if (has_prefix)
+        /* A prefix in another spelling of the wiki's own does not count as changed. */
         same = siteinfo_spells(s, p->in, p->prefix)
                    ? arena_printf(a, "%.*s:%.*s", STR_ARG(p->prefix), STR_ARG(p->rest))
                    : key;
@@ -243,9 +255,8 @@ static err title_rules_build(const struct siteinfo *s, struct arena *a, str wrot
     return ERR_OK;
 }
 
-/* The wiki reads a title once as HTML would, before its rules. Of references only the ampersand's
- * is known here; any other, and one that this makes, is refused by check_bytes. p NULL: the arena
- * is full. */
+/* Reads "&amp;" as "&": the wiki reads a title once as HTML would, before its rules. Any other
+ * reference, and one that this makes, is refused by check_bytes. p NULL: the arena is full. */
 static str read_ampersands(struct arena *a, str title)
 {
     const str reference = STR("&amp;");
@@ -270,6 +281,7 @@ err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct
     err e = tidy(a, t, &t, note);
     if (e != ERR_OK)
         return e;
+    /* A colon in front names the main namespace. */
     if (t.n > 0 && t.p[0] == ':')
         t = title_rules_trim(str_skip(t, 1));
     if (t.n == 0)
@@ -277,6 +289,7 @@ err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct
     e = split_namespace(s, t, &p, note);
     if (e != ERR_OK)
         return e;
+    /* A fragment is no part of the title. */
     size_t fragment = str_find(p.rest, '#');
     if (fragment < p.rest.n) {
         p.rest.n = fragment;

@@ -1,9 +1,10 @@
-/* transform.c - TURN --> ASK --> CHECK --> done. Only ASK runs under the pass: the origin has done
- * its part then. */
+/* transform.c - one transform at an origin: TURN --> ASK --> CHECK --> done. Only ASK runs under
+ * the pass: the origin has done its part then. */
 #include "render/fetch.h"
 #include "render/reply.h"
 
 enum step { STEP_TURN, STEP_ASK, STEP_CHECK };
+/* A transform under way; in the arena of the request. */
 struct transform_work {
     struct transform_request *t;
     enum step step;
@@ -14,6 +15,7 @@ struct transform_work {
     bool canceled;
 };
 
+/* By what comes out; a pagebundle is the rest. */
 static enum reply_kind kind_of(const struct transform_request *t)
 {
     static const struct {
@@ -33,19 +35,20 @@ static void transform_finish(struct transform_work *w, enum render_why why)
     w->t->done(w->t, why);
 }
 
-/* PHP that died sends no type of a specification: MediaWiki writes the head when the answer is
- * complete. */
+/* Does the type name wikitext's specification? PHP that died sends no such type: MediaWiki writes
+ * the head when the answer is complete. */
 static bool names_wikitext(str content_type)
 {
     return str_find_str(content_type, STR("/Specs/wikitext/")) < content_type.n;
 }
 
-/* On the pool: what is believed here is saved as a page. */
+/* Pool. Checked with care: what is believed here is saved as a page. */
 static void check_run(struct loop_job *j)
 {
     struct transform_work *w = CONTAINER_OF(j, struct transform_work, job);
     struct transform_request *t = w->t;
     w->why = reply_check(&w->fetch.call, kind_of(t), &t->note);
+    /* May an empty reply be right, for what was sent? */
     bool fine =
         t->empty == EMPTY_FINE || (t->empty == EMPTY_IF_NAMED && names_wikitext(t->content_type));
     if (w->why == RENDER_FINE && kind_of(t) == REPLY_WIKITEXT && reply_is_open(&w->fetch.call)) {
@@ -67,6 +70,7 @@ static void check_done(struct loop_job *j, bool canceled)
     transform_finish(w, why);
 }
 
+/* Loop. Copies what a refusal needs as well: status, words, the wait that is asked for. */
 static void transform_fetched(struct fetch *f, enum render_why why)
 {
     struct transform_work *w = f->ctx;
@@ -86,8 +90,8 @@ static void transform_fetched(struct fetch *f, enum render_why why)
     loop_job_start(t->origin->loop, &w->job);
 }
 
-/* Editors send the version of HTML they want with every transform; where none comes back the origin
- * would refuse. */
+/* What HTML is asked for. Editors send the version they want with every transform; where no HTML
+ * comes back the origin would refuse it. */
 static str accept_of(const struct transform_request *t)
 {
     if (str_eq(str_of(t->to), STR("pagebundle")))
@@ -95,7 +99,7 @@ static str accept_of(const struct transform_request *t)
     return str_eq(str_of(t->to), STR("html")) && t->accept.p != NULL ? t->accept : STR("");
 }
 
-/* NULL: the arena is full. */
+/* All that is needed before the turn; NULL: the arena is full. */
 static struct transform_work *work_new(struct transform_request *t)
 {
     struct transform_work *w = arena_calloc(t->arena, 1, sizeof *w);
@@ -120,6 +124,7 @@ static struct transform_work *work_new(struct transform_request *t)
     if (w->fetch.url.p == NULL)
         return NULL;
     fetch_header(&w->fetch, "content-type", STR("application/json"));
+    /* A POST that only reads: the wiki need not send it to its primary database. */
     fetch_header(&w->fetch, "promise-non-write-api-action", STR("true"));
     fetch_header(&w->fetch, "accept", accept);
     fetch_header(&w->fetch, "accept-language", t->accept_language);
@@ -127,6 +132,7 @@ static struct transform_work *work_new(struct transform_request *t)
     return w;
 }
 
+/* Loop: done is never called inside the start. */
 static void refused_here(void *ctx)
 {
     struct transform_request *t = ctx;

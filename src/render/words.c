@@ -1,5 +1,5 @@
-/* words.c - TURN --> ASK --> PARSE --> done. Only ASK runs under the pass. A GET that is answered
- * with 414 is asked again within ASK, by POST. */
+/* words.c - one question for words: TURN --> ASK --> PARSE --> done, for check_call.c. Only ASK
+ * runs under the pass. A GET that is answered with 414 is asked again within ASK, by POST. */
 #include "render/words.h"
 
 #include "render/api.h"
@@ -10,6 +10,7 @@
 enum { WORDS_REPLY_BYTES_MAX = 1 << 20 };
 
 enum step { STEP_TURN, STEP_ASK, STEP_PARSE };
+/* A question under way; in the arena of the request. */
 struct words_work {
     struct words_request *r;
     enum step step;
@@ -27,6 +28,7 @@ static enum render_why words_fail(struct words_request *r, enum render_why why, 
     return why;
 }
 
+/* Loop. Without an answer no title may look answered. */
 static void words_finish(struct words_work *w, enum render_why why)
 {
     struct words_request *r = w->r;
@@ -60,8 +62,8 @@ static void parse_done(struct loop_job *j, bool canceled)
 
 /* ---- ASK ---- */
 
-/* What a status says of words. A 404 of api.php itself says nothing of titles. And a wiki is not
- * closed because some server before it does not like this call. */
+/* What a status says of words. A 404 of api.php itself says nothing of titles. A denial that is not
+ * the API's own comes from a server before the wiki: the wiki is not closed by it. */
 static enum render_why judge_status(struct words_work *w, enum render_why why)
 {
     struct err_note note;
@@ -78,6 +80,7 @@ static void words_fetched(struct fetch *f, enum render_why why)
 {
     struct words_work *w = f->ctx;
     struct words_request *r = w->r;
+    /* 414: some server does not take a URL so long; a POST has no such limit. */
     bool too_long = why == RENDER_REFUSED && f->call.status == 414 && f->body.p == NULL;
     if (too_long && words_ask(w, true))
         return;
@@ -93,7 +96,8 @@ static void words_fetched(struct fetch *f, enum render_why why)
     loop_job_start(r->origin->loop, &w->job);
 }
 
-/* False: the arena is full. Thread: any. */
+/* Sends the question, as POST if it is too long for a URL. False: the arena is full. Thread:
+ * any. */
 static bool words_ask(struct words_work *w, bool post)
 {
     struct words_request *r = w->r;
@@ -111,6 +115,7 @@ static bool words_ask(struct words_work *w, bool post)
                                .kind = r->words.titles_count > 0 ? FETCH_WORD : FETCH_REVISIONS,
                                .url = url,
                                .body = body,
+                               /* A POST that only reads may be sent again. */
                                .reads = true,
                                .reply_bytes_max = WORDS_REPLY_BYTES_MAX,
                                .deadline = r->deadline,
@@ -128,6 +133,7 @@ static bool words_ask(struct words_work *w, bool post)
 
 /* ---- start and cancel ---- */
 
+/* Loop: done is never called inside the start. */
 static void refused_here(void *ctx)
 {
     struct words_request *r = ctx;
@@ -140,7 +146,7 @@ static void refused_here(void *ctx)
     words_finish(w, w->canceled ? RENDER_CANCELED : w->why);
 }
 
-/* It has its turn. Thread: any. */
+/* The turn has come. Thread: any. */
 static void words_begin(struct words_work *w)
 {
     if (words_ask(w, false))
@@ -159,7 +165,7 @@ static void turn_came(struct limiter_pass *p, bool in)
                                    "the origin was busy with other words until the deadline"));
 }
 
-/* NULL: the arena is full. */
+/* All that is needed before the turn; NULL: the arena is full. */
 static struct words_work *work_new(struct words_request *r)
 {
     struct words_work *w = arena_calloc(r->arena, 1, sizeof *w);
