@@ -116,6 +116,7 @@ static void hot_drop(struct shard *s, struct entry *e)
     entry_free(e);
 }
 
+/* The ring must not be empty. */
 static struct entry *at_hand(const struct shard *s)
 {
     return CONTAINER_OF(list_first(&s->ring), struct entry, ring);
@@ -169,6 +170,7 @@ static struct entry *hot_find(const struct shard *s, uint64_t hash, struct hot_k
     return NULL;
 }
 
+/* NULL: no memory. Takes references of answers and cell. */
 static struct entry *entry_new(struct hot_key key, const struct hot_entry_opts *o)
 {
     /* An answer that cannot be kept is no failure: malloc may say no here. */
@@ -348,6 +350,7 @@ struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *
     return r;
 }
 
+/* Shard after shard: the sums are of slightly different instants. */
 void hot_stats_get(struct app_hot *h, struct hot_stats *out)
 {
     MAGIC_CHECK(h, HOT_MAGIC);

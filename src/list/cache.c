@@ -85,6 +85,7 @@ static struct entry *last_of(const struct list_cache *c, const unsigned char *id
     return e;
 }
 
+/* A version that was replaced; NULL: it is not here. */
 static struct entry *kept_of(const struct list_cache *c, const unsigned char *id, str version)
 {
     struct entry *e = first_of(c, id);
@@ -267,6 +268,7 @@ void list_cache_keep(struct list_cache *c, const unsigned char *id, uint32_t mar
         free(e);
 }
 
+/* After a cut the version may have been dropped elsewhere: it is not answered. */
 struct list_value *list_cache_version(struct list_cache *c, const unsigned char *id, str version,
                                       mono now)
 {
@@ -317,6 +319,7 @@ static bool is_answered(const struct list_cache *c, const struct entry *e, mono 
     return e->until.ns > now.ns && (alone || young || (e->value->unlike && is_valid(c, e, now)));
 }
 
+/* Only an entry that can never be shown or given back again is removed here. */
 struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id, mono now,
                                   bool alone)
 {
@@ -355,6 +358,7 @@ void list_cache_cut(struct list_cache *c)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* The mark moves first: what is on its way with the old mark is not kept. */
 void list_cache_drop(struct list_cache *c, const unsigned char *id)
 {
     pthread_mutex_lock(&c->lock);
@@ -364,6 +368,7 @@ void list_cache_drop(struct list_cache *c, const unsigned char *id)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Newest first: of more lists than max the latest readers' are given back. */
 unsigned list_cache_all(struct list_cache *c, mono now, struct list_cached *out, unsigned max)
 {
     unsigned count = 0;

@@ -73,6 +73,7 @@ struct lists *lists_new(const struct lists_opts *opts)
     return l;
 }
 
+/* Options of all times are freed together. */
 void lists_free(struct lists **lp)
 {
     struct lists *l = *lp;
@@ -93,6 +94,7 @@ void lists_free(struct lists **lp)
     *lp = NULL;
 }
 
+/* What lists_limit may change. */
 static bool limits_same(const struct list_bucket_opts *a, const struct list_bucket_opts *b)
 {
     return a->ttl_ms == b->ttl_ms && a->stale_ttl_ms == b->stale_ttl_ms &&
@@ -238,6 +240,7 @@ static bool seeks(const struct list_request *r)
     return r->want.n > 0 && !r->pinned && !r->no_cache;
 }
 
+/* NULL also when the version that is wanted may be found in Redis (r->seeks). */
 struct list_value *list_here(struct lists *l, struct list_request *r)
 {
     MAGIC_CHECK(l, LISTS_MAGIC);
@@ -301,6 +304,8 @@ static void list_flown(struct flight_waiter *w, err why, struct flight_value *va
     r->done(r, why, v, note);
 }
 
+/* Three kinds of flights do not mix: lists that may be made, looks, and searches for one
+ * version. */
 err list_start(struct lists *l, struct list_request *r)
 {
     MAGIC_CHECK(l, LISTS_MAGIC);
@@ -339,6 +344,7 @@ static void dropped_here(void *ctx)
     free(d);
 }
 
+/* Here at once; the other servers hear of it by Redis. */
 void list_drop(struct lists *l, struct list_request *r, void (*done)(void *ctx, err why), void *ctx)
 {
     MAGIC_CHECK(l, LISTS_MAGIC);

@@ -149,6 +149,7 @@ static const struct limiter_key *list_turn_of(const struct list_make *m)
     return &l->turns[m->bucket->index].key;
 }
 
+/* A look ends here: it must not make anything. */
 static void ask_generator(struct list_make *m)
 {
     struct lists *l = m->lists;
@@ -190,6 +191,7 @@ static void ask_generator(struct list_make *m)
     http_call_start(l->opts.client, &m->call);
 }
 
+/* Loop: the flight has no value yet, from here or from Redis. */
 static void make_start(struct flight *f, void *ctx)
 {
     struct list_make *m = ctx;
@@ -328,6 +330,7 @@ static struct flight_keeping keeping_of(const struct list_request *r)
     return k;
 }
 
+/* Owner: the flight. All that outlives the request is copied. */
 struct flight_maker list_maker(struct lists *l, const struct list_request *r)
 {
     const struct list_bucket_opts *b = r->bucket;

@@ -135,6 +135,7 @@ static err value_build(const json_t *array, struct list_value **out, struct err_
     return ERR_OK;
 }
 
+/* The array is changed while it is checked; only its copy leaves. */
 err list_value_parse(const struct list_bucket_opts *b, str json, struct list_value **out,
                      struct err_note *note)
 {

@@ -11,6 +11,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* One query for all: which page, which revision, who wrote it, and how far the database has
+ * come. */
 str api_query(struct arena *a, const struct api_asked *asked)
 {
     static const char what[] =
@@ -32,6 +34,7 @@ static enum render_why api_refuse(struct err_note *note, enum render_why why, co
     return why;
 }
 
+/* Absent is false, in formatversion 2. */
 bool api_flag(const json_t *object, const char *key)
 {
     bool value;
@@ -59,6 +62,7 @@ int64_t api_number(const json_t *object, const char *key)
     return json_body_i64(object, key, INT32_MIN, INT64_MAX, &n, NULL) == ERR_OK ? n : 0;
 }
 
+/* 0: it is not told, or it is before 1970. */
 int64_t api_instant_s(const json_t *object, const char *key)
 {
     int64_t s;
@@ -67,6 +71,7 @@ int64_t api_instant_s(const json_t *object, const char *key)
 
 /* ---- the title ---- */
 
+/* Keys have underscores where the wiki's titles have spaces. */
 bool api_same_letters(str key, str wiki_title)
 {
     bool same = key.n == wiki_title.n;
@@ -107,6 +112,7 @@ static str array_text(struct arena *a, const json_t *array)
     return copy;
 }
 
+/* Members such as "texthidden" and "userhidden". */
 static bool ends_hidden(const char *key)
 {
     return str_ends(str_of(key), STR("hidden"));
@@ -255,6 +261,7 @@ static enum render_why judge_error(const json_t *error, struct err_note *note)
     return str_starts(code, STR("internal_api_error")) ? RENDER_FAILED : RENDER_REFUSED;
 }
 
+/* *root is the caller's to release, also with an error; *query is part of it. */
 enum render_why api_read(str json, json_t **root, const json_t **query, struct err_note *note)
 {
     *root = NULL;
@@ -338,6 +345,7 @@ str api_leave_query(struct arena *a, str title)
     return arena_printf(a, "prop=info&intestactions=read&titles=%%1F%.*s", STR_ARG(encoded));
 }
 
+/* Of a reader who names a page: intestactions says whether that page may be read. */
 static bool may_read_page(const json_t *query)
 {
     const json_t *page = json_array_get(json_object_get(query, "pages"), 0);

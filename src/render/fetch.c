@@ -19,6 +19,7 @@ const char *render_why_name(enum render_why w)
     return why_names[w];
 }
 
+/* An empty value sends no header. */
 void fetch_header(struct fetch *f, const char *name, str value)
 {
     if (value.n == 0)
@@ -83,6 +84,7 @@ void fetch_start(struct fetch *f)
     f->tries = 0;
     f->canceled = false;
     f->began = clock_mono(f->origin->clock);
+    /* as_asker: the wiki must see the reader's own rights, not the server's. */
     if (!f->as_asker && f->origin->opts.authorization != NULL)
         fetch_header(f, "authorization", str_of(f->origin->opts.authorization));
     meter_open(f->origin->meter, 1);
@@ -96,6 +98,7 @@ static int64_t retry_after(const struct fetch *f)
     int64_t s = 0, at;
     if (!str_to_i64(text, &s) && date_parse_http(text, &at))
         s = at / NS_PER_S - clock_wall(f->origin->clock).ns / NS_PER_S;
+    /* An instant that is past: no wait. */
     if (s < 0)
         return 0;
     return s < FETCH_RETRY_AFTER_S_MAX ? s : FETCH_RETRY_AFTER_S_MAX;
@@ -198,6 +201,7 @@ static void call_done(struct http_call *call, err why)
     loop_timer_start(f->timer, FETCH_AGAIN_MS * f->tries, 0);
 }
 
+/* done comes soon, by the way of the timer or of the call. */
 void fetch_cancel(struct fetch *f)
 {
     loop_assert_here(f->origin->loop);

@@ -31,6 +31,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+/* All scans begin here, so none passes HEAD_BYTES_MAX. */
 static struct scan scan_of(str html)
 {
     return (struct scan){ .html = str_take(html, HEAD_BYTES_MAX) };
@@ -125,6 +126,7 @@ static bool next_tag(struct scan *s, struct tag *out)
     return false;
 }
 
+/* Bytes before the first space or stop. */
 static size_t count_until(str s, const char *stops)
 {
     size_t n = 0;
@@ -174,6 +176,7 @@ static bool attribute(const struct tag *t, const char *wanted, str *value)
     return false;
 }
 
+/* property and rel hold words that are separated by spaces. */
 static bool has_word(const struct tag *t, const char *wanted, str word)
 {
     str value;
@@ -256,6 +259,7 @@ bool render_head_is(str html)
     return find_head(&s, &t);
 }
 
+/* The first meta whose content is a tid. */
 bool render_head_tid(str html, struct tid *out)
 {
     struct scan s = scan_of(html);
@@ -269,6 +273,7 @@ bool render_head_tid(str html, struct tid *out)
     return false;
 }
 
+/* Parsoid names the revision in the about of <html>, which stands before the head. */
 uint64_t render_head_rev(str html)
 {
     struct scan s = scan_of(html);
@@ -356,6 +361,8 @@ static bool local_target(struct arena *a, str href, str *target, str *fragment)
     return fragment->p != NULL;
 }
 
+/* The link of a redirect may stand in head or body: the whole start of the document is looked
+ * through. */
 bool render_head_redirect(struct arena *a, str html, str *target, str *fragment)
 {
     struct scan s = scan_of(html);

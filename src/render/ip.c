@@ -29,6 +29,7 @@ static bool is_range(str s, uint64_t bits)
     return s.n == 0 || (s.p[0] == '/' && s.n <= 4 && str_to_u64(str_skip(s, 1), &n) && n <= bits);
 }
 
+/* Four numbers to 255, leading zeros dropped. False: it is no such address. */
 static bool split_v4(str address, str octets[OCTETS])
 {
     for (unsigned i = 0; i < OCTETS; i++) {
@@ -43,6 +44,7 @@ static bool split_v4(str address, str octets[OCTETS])
     return address.p == NULL;
 }
 
+/* STR_NONE: it is no such address. */
 static str format_v4(struct arena *a, str address, str range)
 {
     str o[OCTETS];
@@ -84,6 +86,7 @@ static bool expand_v6(str address, str out[GROUPS])
     return true;
 }
 
+/* Groups in capitals, as MediaWiki writes them. STR_NONE: it is no such address. */
 static str format_v6(struct arena *a, str address, str range)
 {
     str g[GROUPS];

@@ -60,6 +60,7 @@ void origin_metrics_free(struct origin_metrics **mp)
     *mp = NULL;
 }
 
+/* The first domains get labels of their own: a farm of wikis must not flood the metrics. */
 struct meter *meter_new(struct origin_metrics *all, str domain)
 {
     MAGIC_CHECK(all, MEASURE_MAGIC);
@@ -128,6 +129,7 @@ void meter_took(struct meter *m, enum fetch_kind kind, int64_t ns)
     metric_observe_ns(m->seconds[kind], ns);
 }
 
+/* Each series is looked up once; two threads that do so at once find the same one. */
 void meter_outcome(struct meter *m, enum fetch_kind kind, enum render_why why)
 {
     char label[2 * sizeof m->domain];

@@ -96,6 +96,7 @@ static str url_of(const struct origin_opts *opts)
     return url;
 }
 
+/* *field names the option that is wrong. */
 err origin_check(const struct origin_opts *opts, const char **field, struct err_note *note)
 {
     bool is_template = opts->kind == ORIGIN_TEMPLATE;
@@ -184,6 +185,7 @@ static unsigned kinds_limit(struct origin *o)
     return all;
 }
 
+/* Other limits of the host stay as they are. */
 static void host_limit(struct origin *o, unsigned running_max)
 {
     struct limiter_limits host = limiter_limits_of(o->limiter, LIMITER_ORIGIN, o->turns);
@@ -230,6 +232,7 @@ static void hosts_limit(const struct origin_limit *all, size_t count, unsigned *
     map_free(&firsts);
 }
 
+/* 0 leaves a limit as it is, but for concurrency and retries. */
 static void limits_take(struct origin_opts *o, const struct origin_opts *from)
 {
     o->concurrency = from->concurrency;
@@ -242,6 +245,8 @@ static void limits_take(struct origin_opts *o, const struct origin_opts *from)
         o->reply_bytes_max = from->reply_bytes_max;
 }
 
+/* All at once: domains of one host share its limit, so the most that one wants is known only in the
+ * end. */
 void origins_limit(const struct origin_limit *all, size_t count)
 {
     unsigned *most = calloc(count + 1, sizeof *most);
@@ -334,6 +339,7 @@ static bool has_room(struct limiter *l, enum limiter_level level, const struct l
     return now.waiting == 0 && fits;
 }
 
+/* Of its own kind, and of its host together. */
 bool origin_has_room(struct origin *o)
 {
     MAGIC_CHECK(o, ORIGIN_MAGIC);

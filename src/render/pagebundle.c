@@ -18,6 +18,7 @@ static str pagebundle_header(const json_t *part, const char *name)
     return STR_NONE;
 }
 
+/* The text of the HTML, with the headers that are kept. */
 static err read_html(struct arena *a, const json_t *part, struct render_content *out,
                      struct err_note *note)
 {
@@ -52,6 +53,7 @@ static err dump(struct arena *a, const json_t *value, str *out)
     return out->p != NULL ? ERR_OK : ERR_LIMIT;
 }
 
+/* One JSON part; its body is kept as JSON text. */
 static err read_json(struct arena *a, const json_t *part, const char *name,
                      struct render_content *out, struct err_note *note)
 {
@@ -129,6 +131,7 @@ err pagebundle_parse(str json, struct arena *a, struct render_content *out, unsi
     return e;
 }
 
+/* For answers of transforms: the HTML alone, without a judgement of its kind. */
 err pagebundle_html(str json, struct arena *a, struct render_content *out, struct err_note *note)
 {
     json_t *root = NULL;

@@ -6,6 +6,7 @@
 #include "codec/json.h"
 #include "http/parameter.h"
 
+/* Printable ASCII: nothing else may get into a header of ours. */
 static bool is_plain(str value)
 {
     for (size_t i = 0; i < value.n; i++)
@@ -53,6 +54,7 @@ static str tidy_type(struct arena *a, str value)
     return out;
 }
 
+/* STR_NONE: the arena is full. An odd language is left out. */
 str content_headers(struct arena *a, str type, str language)
 {
     type = tidy_type(a, type);
@@ -95,6 +97,7 @@ static str without_line_ends(str s)
     return s;
 }
 
+/* Each kind of reply by its type, as UTF-8, and as far as it can be told whole. */
 enum render_why reply_check(const struct http_call *call, enum reply_kind kind,
                             struct err_note *note)
 {

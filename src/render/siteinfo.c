@@ -23,6 +23,7 @@ struct siteinfo *siteinfo_ref(struct siteinfo *s)
     return s;
 }
 
+/* Thread: any; the last reference frees maps and arena. */
 void siteinfo_unref(struct siteinfo **sp)
 {
     struct siteinfo *s = *sp;
@@ -129,6 +130,7 @@ static err add_name(struct siteinfo *s, struct site_namespace *of, str name, str
     return ERR_OK;
 }
 
+/* Local and canonical names both name the namespace. */
 static err read_namespace(struct siteinfo *s, const json_t *value, struct err_note *note)
 {
     struct site_namespace *ns = &s->namespaces[s->namespaces_count];
@@ -157,6 +159,7 @@ static struct site_namespace *by_id(const struct siteinfo *s, int64_t id)
     return NULL;
 }
 
+/* Namespaces come first: aliases and titles point to them. */
 static err read_namespaces(struct siteinfo *s, const json_t *query, struct err_note *note)
 {
     const json_t *object = NULL;
@@ -200,6 +203,7 @@ static err read_aliases(struct siteinfo *s, const json_t *query, struct err_note
     return ERR_OK;
 }
 
+/* Only prefixes matter: a title that has one is of another wiki. */
 static err read_interwikis(struct siteinfo *s, const json_t *query, struct err_note *note)
 {
     const json_t *array = NULL;
@@ -267,6 +271,7 @@ static str text_or(const json_t *object, const char *key, str otherwise)
     return json_body_str(object, key, &text, NULL) == ERR_OK ? text : otherwise;
 }
 
+/* Legal characters, the server's URL, the language. */
 static err read_general(struct siteinfo *s, const json_t *query, struct err_note *note)
 {
     const json_t *general = NULL;

@@ -62,6 +62,7 @@ static void check_run(struct loop_job *j)
     }
 }
 
+/* Loop. */
 static void check_done(struct loop_job *j, bool canceled)
 {
     struct transform_work *w = CONTAINER_OF(j, struct transform_work, job);
@@ -154,6 +155,7 @@ static void transform_ask(struct transform_work *w)
     fetch_start(&w->fetch);
 }
 
+/* Loop: the limiter has a place, or the deadline came first. */
 static void turn_came(struct limiter_pass *p, bool in)
 {
     struct transform_work *w = CONTAINER_OF(p, struct transform_work, pass);
@@ -165,6 +167,7 @@ static void turn_came(struct limiter_pass *p, bool in)
     transform_finish(w, RENDER_TIMEOUT);
 }
 
+/* done comes later on the loop in every case. Thread: any. */
 void transform_start(struct transform_request *t)
 {
     MAGIC_CHECK(t->origin, ORIGIN_MAGIC);
@@ -190,6 +193,7 @@ void transform_start(struct transform_request *t)
     }
 }
 
+/* CHECK is not stopped: check_done sees that it was canceled. */
 void transform_cancel(struct transform_request *t)
 {
     loop_assert_here(t->origin->loop);

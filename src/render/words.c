@@ -205,6 +205,7 @@ void words_start(struct words_request *r)
         loop_post(o->loop, refused_here, r);
 }
 
+/* PARSE is not stopped: parse_done sees that it was canceled. */
 void words_cancel(struct words_request *r)
 {
     loop_assert_here(r->origin->loop);

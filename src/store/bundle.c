@@ -107,6 +107,7 @@ static void by_name(const struct page_put_content *contents, unsigned count,
     }
 }
 
+/* Lines are sane (page/headers.h): the first colon ends the name. */
 str bundle_header(str headers, str name)
 {
     while (headers.n > 0) {
@@ -118,6 +119,7 @@ str bundle_header(str headers, str name)
     return STR_NONE;
 }
 
+/* lower is in lower case. */
 static bool contains_nocase(str text, str lower)
 {
     for (size_t i = 0; i + lower.n <= text.n; i++)

@@ -11,6 +11,7 @@
 
 enum { NAME_BYTES = 8 + TID_KEY_BYTES };
 
+/* Letters of tokens; each kind has its own, so that a token of another kind is refused. */
 static const struct {
     char letter;
     bool name, title; /* which follow */

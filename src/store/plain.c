@@ -113,6 +113,7 @@ static void scan_tag(struct scan *s)
         cut(s, begin, s->at);
 }
 
+/* Calls piece for what lies between the cuts, in order. */
 void bundle_plain(str html, void (*piece)(void *ctx, str bytes), void *ctx)
 {
     struct scan s = { .text = html, .piece = piece, .ctx = ctx };

@@ -2,6 +2,7 @@
  * stored. For stores. */
 #include "store/bundle.h"
 
+/* Visible ASCII without a slash: names stand in paths. */
 static bool name_is_fine(str name)
 {
     if (name.n < 1 || name.n > PAGE_CONTENT_NAME_BYTES_MAX)

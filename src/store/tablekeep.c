@@ -24,6 +24,7 @@ static bool whole_in(const json_t *json, const char *name, int64_t least, int64_
     return json_is_integer(value) && *out >= least && *out <= most;
 }
 
+/* All numbers of all kinds, within their limits. */
 static err numbers_read(const json_t *json, struct table_keep *p, struct err_note *note)
 {
     const char *key;
@@ -53,6 +54,7 @@ static err numbers_read(const json_t *json, struct table_keep *p, struct err_not
     return ERR_OK;
 }
 
+/* Nothing, null and {} keep all rows. */
 err table_keep_read(const json_t *json, struct table_keep *out, struct err_note *note)
 {
     static const struct {
@@ -166,6 +168,7 @@ static err option_check(const char *key, const json_t *value, int64_t *ttl_s, st
     return ERR_BAD;
 }
 
+/* An unknown option is refused, so that none is taken for granted. */
 err table_options_read(const json_t *json, int64_t *ttl_s, struct err_note *note)
 {
     if (json == NULL)

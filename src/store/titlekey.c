@@ -17,6 +17,7 @@ static err too_long(struct err_note *note, size_t bytes)
     return ERR_BAD;
 }
 
+/* NFC first: what is checked is what is stored. */
 err page_title_key(struct arena *a, str title, str *out, struct err_note *note)
 {
     str key;

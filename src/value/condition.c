@@ -33,6 +33,7 @@ static bool names_stored(enum value_kind kind, str field, const struct table_row
     return tag.n > 0 && (weak || !is_weak) && http_etag_matches(field, tag, weak);
 }
 
+/* If-None-Match compares weakly, If-Match strongly (RFC 9110 13.1). */
 bool value_condition_holds(const struct value_condition *c, enum value_kind kind,
                            const struct table_row *stored)
 {

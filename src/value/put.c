@@ -171,6 +171,7 @@ static bool put_judged(struct value_put *p)
     return value_predicates(c);
 }
 
+/* The row of the value, and who may write it. */
 static enum store_start put_write(struct value_put *p)
 {
     struct value_call *c = &p->of;
@@ -239,6 +240,7 @@ static bool delete_allow(void *ctx, const struct table_row *stored)
     return !d->unmet;
 }
 
+/* A configured bucket without a table is empty, not unknown. */
 static enum store_start delete_over(struct value_call *c, err why)
 {
     struct value_delete *d = CONTAINER_OF(c, struct value_delete, of);

@@ -141,6 +141,7 @@ static err names_agree(const struct value_call *c, const json_t *json, struct er
     return ERR_OK;
 }
 
+/* All members are known, and each is right by itself. */
 static err says_read(const struct value_call *c, const json_t *json, struct bucket_says *b,
                      struct err_note *note)
 {
@@ -235,6 +236,7 @@ static err says_same(const struct value_settings *s, const struct bucket_says *b
     return why;
 }
 
+/* The caller gives the version: the next one, when the stored schema is another. */
 err value_schema_configured(struct value_call *c, int64_t version, str *out)
 {
     const struct value_settings *s = c->target.settings;
