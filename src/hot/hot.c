@@ -213,6 +213,7 @@ static void make_room(struct shard *s, size_t bytes)
     }
 }
 
+/* Under the lock, once there is room. */
 static void insert(struct shard *s, struct entry *e, uint64_t hash)
 {
     hash_add(&s->entries, &e->node, hash_in_shard(hash));

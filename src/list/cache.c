@@ -228,6 +228,7 @@ static void take_in(struct list_cache *c, struct entry *e)
     cache_add(c, e);
 }
 
+/* until before now: the list came too late to be answered, and is not kept. */
 void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark,
                     struct list_value *v, mono until)
 {
@@ -249,6 +250,7 @@ void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark
         free(e);
 }
 
+/* A version that came from Redis by its name: it takes nobody's place. */
 void list_cache_keep(struct list_cache *c, const unsigned char *id, uint32_t mark,
                      struct list_value *v)
 {

@@ -325,6 +325,7 @@ err list_start(struct lists *l, struct list_request *r)
     return why;
 }
 
+/* A flight goes on without the request, and its list is kept for others. */
 bool list_leave(struct lists *l, struct list_request *r)
 {
     return flight_leave(l->opts.flights, &r->waiter);

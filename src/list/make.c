@@ -200,6 +200,7 @@ static void make_start(struct flight *f, void *ctx)
         ask_generator(m);
 }
 
+/* Nobody waits any more: the call is over soon, and ends the flight. */
 static void make_cancel(struct flight *f, void *ctx)
 {
     struct list_make *m = ctx;
@@ -239,6 +240,7 @@ static bool make_held(struct flight_arrival *out, void *ctx)
     return true;
 }
 
+/* Other servers get the array as it is; times and version travel beside it. */
 static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
 {
     (void)ctx;

@@ -23,6 +23,7 @@ static err unique_text(const json_t *item, const char *field, char **out, struct
     return *out == NULL ? ERR_LIMIT : ERR_OK;
 }
 
+/* For qsort. */
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);

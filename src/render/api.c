@@ -89,6 +89,7 @@ static bool same_key(struct arena *a, const struct siteinfo *s, str key, str wik
     return title_normalise(s, a, wiki_title, &normal, NULL) == ERR_OK && str_eq(normal.key, key);
 }
 
+/* p NULL: the arena is full. */
 str api_key(struct arena *a, str wiki_title)
 {
     char *key = arena_cstr(a, wiki_title);
@@ -276,6 +277,7 @@ enum render_why api_read(str json, json_t **root, const json_t **query, struct e
     return RENDER_FINE;
 }
 
+/* A revision that is not there comes as badrevids, a title of another wiki as interwiki. */
 static enum render_why read_pages(struct arena *a, const json_t *query,
                                   const struct api_asked *asked, const struct siteinfo *s,
                                   struct render_meta *out, struct err_note *note)
@@ -335,6 +337,7 @@ enum render_why api_parse_user(str json, uint64_t *id, struct err_note *note)
     return why;
 }
 
+/* An empty title asks for the rights of the reader. */
 str api_leave_query(struct arena *a, str title)
 {
     if (title.n == 0)
@@ -365,6 +368,7 @@ static bool has_right_to_read(const json_t *query)
     return false;
 }
 
+/* named: the reader asks for one page; else for the right to read at all. */
 enum render_why api_parse_leave(str json, bool named, bool *may, struct err_note *note)
 {
     json_t *root;

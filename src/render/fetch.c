@@ -79,6 +79,7 @@ static void try_now(struct fetch *f)
     http_call_start(f->origin->client, &f->call);
 }
 
+/* Thread: any; done comes on the loop. */
 void fetch_start(struct fetch *f)
 {
     f->tries = 0;

@@ -114,6 +114,7 @@ void meter_renders(struct meter *m, uint64_t making, uint64_t waiting)
     metric_add(m->waiting, (int64_t)waiting - waiting_was);
 }
 
+/* Loop only: series of times are looked up without an atomic. */
 void meter_took(struct meter *m, enum fetch_kind kind, int64_t ns)
 {
     char label[2 * sizeof m->domain];

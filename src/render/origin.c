@@ -285,6 +285,7 @@ err origin_new(struct http_client *client, struct loop *loop, struct clock *cloc
     return ERR_OK;
 }
 
+/* No call of this origin is under way. */
 void origin_free(struct origin **op)
 {
     struct origin *o = *op;
@@ -431,6 +432,7 @@ str origin_template_url(const struct origin *o, struct arena *a, const struct or
     return buf_take(&b, a);
 }
 
+/* A POST: the body is empty, and the URL has it all. */
 str origin_purge_url(const struct origin *o, struct arena *a, str title)
 {
     char join = strchr(o->opts.api, '?') == NULL ? '?' : '&';

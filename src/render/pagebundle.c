@@ -117,6 +117,7 @@ static err read_parts(struct arena *a, const json_t *root, struct render_content
     return e;
 }
 
+/* The parts are copies: root is gone behind them. */
 err pagebundle_parse(str json, struct arena *a, struct render_content *out, unsigned max,
                      unsigned *count, struct err_note *note)
 {

@@ -73,6 +73,7 @@ static str folded_str(const struct folded *f)
     return (str){ .p = f->text, .n = f->n };
 }
 
+/* NULL: no namespace has that name or alias. */
 const struct site_namespace *siteinfo_namespace(const struct siteinfo *s, str name)
 {
     struct folded f;
@@ -183,6 +184,7 @@ static err read_namespaces(struct siteinfo *s, const json_t *query, struct err_n
     return by_id(s, NS_MAIN) != NULL ? ERR_OK : siteinfo_refuse(note, "no main namespace");
 }
 
+/* Without the list there are none. */
 static err read_aliases(struct siteinfo *s, const json_t *query, struct err_note *note)
 {
     const json_t *array = NULL;
@@ -289,6 +291,7 @@ static err read_general(struct siteinfo *s, const json_t *query, struct err_note
                                                         : siteinfo_refuse(note, "too large");
 }
 
+/* Names of namespaces must be there before aliases claim any. */
 static err read_all(struct siteinfo *s, const json_t *root, struct err_note *note)
 {
     const json_t *query = NULL;

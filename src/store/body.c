@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* Pieces are joined by a copy only when there are several. */
 str page_body_whole(const struct page_body *b, struct arena *a)
 {
     /* The usual case: the embedded store reads one piece. */

@@ -88,6 +88,7 @@ static void hash_number(struct evp_md_ctx_st *h, uint64_t v)
     sha256_add(h, (str){ .p = be, .n = sizeof(be) });
 }
 
+/* A text with its length before it. */
 static void hash_text(struct evp_md_ctx_st *h, str text)
 {
     hash_number(h, text.n);

@@ -6,6 +6,7 @@ bool page_condition_is_none(const struct page_condition *c)
     return c->match.kind == MATCH_UNASKED && c->none_match.kind == MATCH_UNASKED && !c->dated;
 }
 
+/* ANY matches each render; there is one. */
 static bool condition_matches(const struct page_match *m, const struct page_name *name)
 {
     if (m->kind == MATCH_ANY)

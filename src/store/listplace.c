@@ -52,6 +52,7 @@ err list_place_get(enum page_list_what what, str token, struct list_place *out)
     return ERR_OK;
 }
 
+/* The beginning has a token, too: the letter alone. */
 str list_place_put(enum page_list_what what, const struct list_place *p, struct arena *a)
 {
     bool began = p->title_bytes > 0 || p->name.rev > 0;

@@ -39,6 +39,7 @@ static size_t plain_find(str text, size_t at, char c)
     return found == NULL ? text.n : (size_t)(found - text.p);
 }
 
+/* Behind the name that begins at `at`. */
 static size_t behind_name(str text, size_t at)
 {
     while (at < text.n && (kinds[(unsigned char)text.p[at]] & NAME_END) == 0)

@@ -112,6 +112,7 @@ err table_keep_check(const struct table_keep *k, bool versions, bool grouped, st
 
 /* ---- options ---- */
 
+/* Is it a string, and one of these words? */
 static bool one_of(const json_t *json, const char *const *words)
 {
     const char *word = json_body_word(json);

@@ -8,6 +8,7 @@
 /* Turned, it makes numbers sort as unsigned bytes do. */
 #define SIGN ((uint64_t)1 << 63)
 
+/* p NULL: the arena is full. */
 str table_value_long(struct arena *a, int64_t v)
 {
     char bytes[8];

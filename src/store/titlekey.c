@@ -8,6 +8,7 @@ static err titlekey_refuse(struct err_note *note, const char *why)
     return ERR_BAD;
 }
 
+/* People count characters: the note says that bytes count. */
 static err too_long(struct err_note *note, size_t bytes)
 {
     err_note_set(

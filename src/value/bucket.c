@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+/* One change of a schema, as a step of c. */
 static enum store_start table_change(struct value_call *c, enum table_schema_action action,
                                      str json, value_next_fn *next)
 {

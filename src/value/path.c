@@ -61,6 +61,7 @@ str value_path_logged(str path, const char *pattern)
     return str_take(path, path.n - rest.n);
 }
 
+/* False: the path is of no bucket, or its name cannot be decoded. */
 bool value_path_bucket(struct arena *a, str path, enum value_kind *kind, str *name)
 {
     str rest = str_skip(path, 1);

@@ -81,6 +81,7 @@ static enum store_start read_over(struct value_call *c, err why)
     return value_over(c, why, NULL);
 }
 
+/* A value that is not there is no error: row.found says so. */
 enum store_start value_read(struct value_service *s, struct value_read *r)
 {
     return value_begin(&r->of, s) ? value_find(&r->of, true, read_over)
