@@ -191,8 +191,8 @@ static err fences_join(struct edit *t, store_time at)
         e = engine_cursor_next(c, &found);
         more = e == ERR_OK ||
                (e == ERR_CORRUPT && found.key.n > 0); /* one that fails its sum goes too */
+        /* The title's own row is the prefix itself: it stays. */
         if (more)
-            /* The title's own row is the prefix itself: it stays. */
             page_key_of(&keys[count], found.key);
         count += more && keys[count].n > t->look.key.n;
     }

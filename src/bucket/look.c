@@ -89,9 +89,9 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
         if (page_name_cmp(parts.name, name) <= 0)
             break;
         e = page_row_decode(found.value, &row);
+        /* Rows of the plan in force stay as long as they are not due; older rows, if they
+         * were not due when the plan came. */
         if (e == ERR_OK)
-            /* Rows of the plan in force stay as long as they are not due; older rows, if they
-             * were not due when the plan came. */
             count += store_time_before(row.plan >= plan->number ? k->title.now : plan->changed_at,
                                        row.due_stored);
     }

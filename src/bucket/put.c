@@ -191,10 +191,10 @@ static err put_prepare(struct page_put *p)
     own->row = (struct page_render){ .superseded_at = STORE_TIME_NEVER };
     p->call.own = own;
     err e = ERR_OK;
+    /* Without a tid and without began, the decision makes one of the instant of arrival. */
     if (p->began.ns != STORE_TIME_ZERO.ns)
         e = put_mint(p);
     else if (!p->has_tid)
-        /* Without a tid and without began, the decision makes one of the instant of arrival. */
         p->tid = (struct tid){ 0 };
     if (e == ERR_OK && p->fill != NULL)
         e = p->fill(p);

@@ -128,8 +128,8 @@ static enum store_start pages_read(struct page_store *s, struct page_read *r)
             .read = r, .pin = engine_pin(v), .left = left, .task = { .run = read_cold_run }
         };
     engine_view_end(&v);
+    /* Done, failed, or without memory for the way over the pool. */
     if (c == NULL)
-        /* Done, failed, or without memory for the way over the pool. */
         return store_call_done(&r->call, e);
     /* Without a pool (tools, tests) the caller blocks. */
     if (p->pool == NULL)

@@ -200,7 +200,7 @@ static void make_start(struct flight *f, void *ctx)
         ask_generator(m);
 }
 
-/* Nobody waits any more: the call is over soon, and ends the flight. */
+/* The flight is given up: the call is over soon, and ends it. */
 static void make_cancel(struct flight *f, void *ctx)
 {
     struct list_make *m = ctx;

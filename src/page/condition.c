@@ -14,7 +14,6 @@ static bool match_parse(struct arena *a, str field, bool weak, struct page_match
     struct page_name *names;
     *out = (struct page_match){ .kind = MATCH_UNASKED };
     if (field.n == 0)
-        /* The shortest tag of a render gives how many there may be. */
         return true;
     out->kind = MATCH_ANY;
     if (str_eq(str_trim(field), STR("*")))
@@ -40,8 +39,8 @@ bool page_condition_parse(struct arena *a, const struct page_condition_fields *f
     /* If-Match comes first, and then the date is not looked at (RFC 9110 13.2.2). */
     out->dated = f->if_match.n == 0 && f->if_unmodified_since.n > 0 &&
                  date_parse_http(f->if_unmodified_since, &since.ns);
+    /* Dates have whole seconds: a render within that second still counts as before. */
     if (out->dated)
-        /* Dates have whole seconds: a render within the second still counts as before. */
         out->before = store_time_add(since, NS_PER_S);
     return true;
 }

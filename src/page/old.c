@@ -10,8 +10,8 @@ static bool is_told(const struct page_domain *d, const struct page_render *r)
 
 store_time page_old_at(const struct page_domain *d, const struct page_render *r)
 {
+    /* rerender_after 0 or less: age alone never makes a render old. */
     if (is_told(d, r))
-        /* 0 or less: age alone never makes it old. */
         return STORE_TIME_ZERO;
     return d->rerender_after_ns > 0 ? store_time_add(title_made_at(r), d->rerender_after_ns)
                                     : STORE_TIME_NEVER;

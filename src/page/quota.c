@@ -66,7 +66,6 @@ static bool quota_keep(struct page_quota *q, uint64_t n, bool must, store_time n
     double back =
         all ? (double)q->kept : (double)q->bytes_max * (double)elapsed / (double)q->ttl_ns;
     if (all || back >= 1) { /* less than a byte is for a later call */
-        /* A part of a byte is not lost: kept_at stays until there is a whole one. */
         q->kept -= back >= (double)q->kept ? q->kept : (uint64_t)back;
         q->kept_at = now;
     }

@@ -510,8 +510,8 @@ void page_remake(struct page_remakes *r, const struct page_target *t)
     remakes_lock(r);
     struct remake *m = remake_find(r, t);
     bool full = r->judged >= REMAKES_JUDGED_MAX;
+    /* A title that is there already is looked at once more, in whatever state it is. */
     if (m != NULL)
-        /* It is looked at once more, in whatever state it is. */
         m->again = true;
     else if (!r->stopped && full) /* those that are JUDGED set the timer, when they are */
         line_enter(remake_new(r, t), STORE_TIME_ZERO);

@@ -481,8 +481,8 @@ enum trust_need trust_need(const struct trust_rules *r, enum trust_reader reader
     int64_t ttl_ns = atomic_load_explicit(&r->ttl_ns, memory_order_relaxed);
     switch (reader) {
     case TRUST_PLAIN:
+        /* Past ttl a plain reader is answered by the old word, while a new one is asked for. */
         if (age_ns <= ttl_ns)
-            /* A plain reader may be answered by an old word, while a new one is asked for. */
             return TRUST_FINE;
         return age_ns <= atomic_load_explicit(&r->max_ns, memory_order_relaxed) ? TRUST_BEHIND
                                                                                 : TRUST_FIRST;

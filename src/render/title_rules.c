@@ -242,8 +242,8 @@ static err title_rules_build(const struct siteinfo *s, struct arena *a, str wrot
     str key = p->rest, same = p->rest;
     if (has_prefix)
         key = arena_printf(a, "%.*s:%.*s", STR_ARG(p->in->name), STR_ARG(p->rest));
+    /* A prefix in another spelling of the wiki's own does not count as changed. */
     if (has_prefix)
-        /* A prefix in another spelling of the wiki's own does not count as changed. */
         same = siteinfo_spells(s, p->in, p->prefix)
                    ? arena_printf(a, "%.*s:%.*s", STR_ARG(p->prefix), STR_ARG(p->rest))
                    : key;

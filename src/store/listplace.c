@@ -42,8 +42,8 @@ err list_place_get(enum page_list_what what, str token, struct list_place *out)
     struct list_place p = { .title_bytes = 0 };
     str rest = str_skip(token, 1);
     bool fine = token.n > 0 && token.p[0] == kinds[what].letter;
+    /* A title follows exactly where the kind has one. */
     if (fine && rest.n > 0 && kinds[what].name)
-        /* A title follows exactly where the kind has one. */
         fine = name_get(&rest, &p.name) && (rest.n > 0) == kinds[what].title;
     if (!fine || rest.n > sizeof p.title)
         return ERR_BAD;

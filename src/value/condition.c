@@ -26,8 +26,8 @@ static bool names_stored(enum value_kind kind, str field, const struct table_row
 {
     char text[PAGE_TAG_BYTES + 1];
     bool is_weak;
+    /* "*" asks only whether something is stored. */
     if (stored == NULL || str_eq(str_trim(field), STR("*")))
-        /* "*" asks only whether something is stored. */
         return stored != NULL;
     str tag = stored_tag(kind, stored, text, &is_weak);
     return tag.n > 0 && (weak || !is_weak) && http_etag_matches(field, tag, weak);
