@@ -48,7 +48,7 @@ void page_checks_know(struct page_checks *c, const struct page_domain *d,
 
 bool page_checks_any_closed(const struct page_checks *c)
 {
-    /* Relaxed: a reader a moment later would have seen it, too. */
+    /* Relaxed: a reader that just misses the change is answered as one of before. */
     return atomic_load_explicit(&c->closed_count, memory_order_relaxed) > 0;
 }
 

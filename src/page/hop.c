@@ -73,7 +73,7 @@ store_time page_hop_renew(const struct page_service *s, const struct page_hop_no
     if (!note_is_due(s, n, ttl_ms * NS_PER_MS / 2, &again))
         return again;
     note_id(n->domain, n->title, n->name, id);
-    /* yields: a note of another server stays. */
+    /* yields: a note of another server stays while half of its life is left. */
     peer_note(s->peers, &(struct peer_noting){ .id = id, .ttl_ms = ttl_ms, .yields = true });
     return again;
 }

@@ -100,7 +100,7 @@ static void transform_original_checked(struct page_check *c)
 {
     struct page_transform *t = CONTAINER_OF(c, struct page_transform, check);
     const store_time before = { .ns = c->since.ns - 1 };
-    /* since itself counts as asked since then. */
+    /* before: a word that was asked for at `since` itself counts. */
     bool hidden =
         c->why == ERR_OK &&
         page_denied_since(t->service, &t->target, t->original_name.name.rev, before).why ==
