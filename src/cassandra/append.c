@@ -1,27 +1,33 @@
-/* append.c - facts, and the bytes of what they put.
+/* append.c - writes the facts of a decision, and the bytes of the render that they put.
  *
- * Batches go out one behind the other, each of one partition, so each is one mutation: all of it
- * or nothing, on each replica. The facts are in the last one. A render of up to TITLES_BATCH_BYTES
- * goes out in a single batch. */
+ * Batches go out one behind the other. Each batch is of one partition, so each is one mutation: a
+ * replica has all of a batch or nothing. A render of up to TITLES_BATCH_BYTES goes out in a single
+ * batch.
+ * Invariants:
+ *   1 the facts are in the last batch, so a reader who sees them finds all bytes;
+ *   2 all batches carry one write timestamp, so an append that is sent again changes nothing;
+ *   3 a batch that fails ends the append. Chunks that went out before are named by no fact, and the
+ *     next cull of their range takes them. */
 #include "cassandra/titles_impl.h"
 
 #include <string.h>
 
 enum { PARTS_MAX = TITLES_APPEND_MAX, PART_BYTES = TITLES_KEY_BYTES_MAX + 256 };
 
+/* One append under way. It lies in the caller's arena, and dies with it. */
 struct append {
     struct titles *titles;
     struct titles_append *append;
     struct cql_request request;
     struct cql_part parts[PARTS_MAX];
-    struct cql_values values[PARTS_MAX];
-    unsigned count;
-    size_t bytes; /* of this batch */
-    /* the next chunk */
+    struct cql_values values[PARTS_MAX]; /* values[i] belong to parts[i]; batch_clear ends them */
+    unsigned count;                      /* parts of this batch */
+    size_t bytes;                        /* of this batch */
+    /* the next chunk: contents before this one are sent, and `at` bytes of this one */
     unsigned content;
     size_t at;
     bool last;  /* the facts are in it */
-    err missed; /* another data centre has not said that it has it */
+    err missed; /* ERR_OK, or how the first try failed that wanted a quorum of each data centre */
 };
 
 static void batch_clear(struct append *a)
@@ -32,6 +38,8 @@ static void batch_clear(struct append *a)
     a->bytes = 0;
 }
 
+/* One more statement of the batch, which begins with the title's key. bytes: of its values besides
+ * the key; the batch's limit counts them alone. */
 static struct cql_values *part_add(struct append *a, enum titles_statement statement, size_t bytes)
 {
     struct cql_values *v = &a->values[a->count];
@@ -56,14 +64,17 @@ static void chunk_add(struct append *a, const struct page_content *c, size_t n)
     cql_put_bytes(v, bytes);
 }
 
-/* Chunks until the batch is full. True: that was all of them. */
+/* Chunks until the batch is full, by parts or by bytes. True: no chunk is left. */
 static bool chunks_add(struct append *a)
 {
     const struct titles_bytes *b = a->append->bytes;
     while (b != NULL && a->content < b->contents_count) {
+        /* Headers and frame of a content lie together in the blob, and are cut into chunks as one
+         * text. */
         const struct page_content *c = &b->contents[a->content];
         size_t all = (size_t)c->headers_bytes + c->stored_bytes;
         size_t n = all - a->at < TITLES_CHUNK_BYTES ? all - a->at : TITLES_CHUNK_BYTES;
+        /* A first chunk always goes in, so each batch makes progress. */
         if (a->count == PARTS_MAX || (a->count > 0 && a->bytes + n > TITLES_BATCH_BYTES))
             return false;
         chunk_add(a, c, n);
@@ -76,6 +87,7 @@ static bool chunks_add(struct append *a)
     return true;
 }
 
+/* The facts of an append stay together: a decision is seen as a whole or not at all. */
 static bool facts_fit(const struct append *a)
 {
     return a->count + a->append->facts_count <= PARTS_MAX;
@@ -94,6 +106,8 @@ static void facts_add(struct append *a)
     a->last = true;
 }
 
+/* Fills a batch and sends it. When the facts do not fit beside the last chunks, they are a batch of
+ * their own. */
 static void append_done(struct cql_request *q);
 
 static void batch_send(struct append *a)
@@ -105,6 +119,8 @@ static void batch_send(struct append *a)
     a->request.batch = CQL_UNLOGGED; /* of one partition: one mutation all the same */
     a->request.parts = a->parts;
     a->request.parts_count = a->count;
+    /* Facts whose bytes are gone are written again with a later timestamp: the deletion of their
+     * bytes would cover a write as of their arrival. */
     bool anew = a->append->write_at.ns != STORE_TIME_ZERO.ns;
     a->request.params.timestamp_us =
         titles_write_us(anew ? a->append->write_at : fact_arrived(&a->append->facts[0]));
@@ -113,7 +129,9 @@ static void batch_send(struct append *a)
     cql_start(a->titles->client, &a->request);
 }
 
-/* What hides something is hidden here, whatever becomes of it elsewhere. */
+/* A batch that did not reach a quorum of each data centre is sent to the local one. A fact that
+ * hides something then hides it here at least. True: it was sent again. The first such failure is
+ * what the caller is told in the end. */
 static bool batch_send_here(struct append *a, err e)
 {
     struct cql_request *q = &a->request;
@@ -143,7 +161,9 @@ static void append_done(struct cql_request *q)
     err e = q->out.why;
     if (batch_send_here(a, e))
         return;
+    /* A note of the try that failed elsewhere stays: it names the data centre that is away. */
     if (e != ERR_OK && a->missed == ERR_OK) {
+        /* Chunks alone are no write that anybody can see. */
         a->append->unknown = a->last && q->out.unknown;
         a->append->note = q->out.note;
     }

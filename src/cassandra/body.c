@@ -1,6 +1,9 @@
-/* body.c - the bytes of one content, put together of its chunks, a few in an answer, and held to
- * its sum. A replica that was away has not all of them: then a quorum is asked, from the first on.
- */
+/* body.c - reads the bytes of one content, for titles_body: some chunks in an answer, put together,
+ * and compared with the sum in the fact.
+ *
+ * The first reading asks one replica. A replica that was away may lack chunks, so a reading that
+ * does not end well begins again at a quorum. Invariant: `seen` bytes from the beginning are in
+ * place, and no chunk is missing before them. */
 #include "cassandra/titles_impl.h"
 
 #include <string.h>
@@ -8,6 +11,7 @@
 
 enum { BODY_PAGE_ROWS = 8 }; /* 4 MiB: an answer is memory of the node's, too */
 
+/* One reading under way, in the caller's arena. */
 struct body {
     struct titles *titles;
     struct titles_body *body;
@@ -15,15 +19,17 @@ struct body {
     struct cql_part part;
     struct cql_values values;
     char *bytes;
-    size_t all, seen, chunks;
+    size_t all, seen, chunks; /* all: how many bytes the fact says; seen: are in place */
 };
 
+/* One row. Chunks come in order, so each must begin where the one before it ended. */
 static err chunk_take(struct body *b, const struct cql_cell *cells)
 {
     int64_t chunk;
     str bytes;
     if (!cql_get_i64(&cells[0], &chunk) || !cql_get_bytes(&cells[1], &bytes))
         return ERR_CORRUPT;
+    /* Chunk numbers are signed in the table, and a damaged one must not wrap around. */
     if (chunk < 0 || (uint64_t)chunk * TITLES_CHUNK_BYTES != b->seen || bytes.n > b->all - b->seen)
         return ERR_NOT_FOUND; /* one is missing before it */
     if (bytes.n > 0)
@@ -42,7 +48,8 @@ static err chunks_take(struct body *b)
     return e == ERR_OK && rows.rest.failed ? ERR_CORRUPT : e;
 }
 
-/* Where the next page begins; n 0: there is none, or the arena is full. */
+/* Copies where the next page begins, since the answer that holds it is freed. n 0: nothing more is
+ * needed. ERR_LIMIT: the arena is full. */
 static err page_take(struct body *b, str *next)
 {
     const struct cql_rows *rows = &b->request.out.rows;
@@ -57,6 +64,8 @@ static err page_take(struct body *b, str *next)
     return ERR_OK;
 }
 
+/* A render of no bytes has one chunk of none. So a content without any row is missing, also when it
+ * is empty. */
 static err body_check(const struct body *b)
 {
     if (b->chunks == 0 || b->seen < b->all)
@@ -77,12 +86,16 @@ static void body_done(struct cql_request *q)
     if (e == ERR_OK)
         e = page_take(b, &next);
     cql_outcome_fini(&q->out);
+    /* A reader that has gone needs no further page. A reader whose bytes are complete gets them. */
     if (e == ERR_OK && next.n > 0 && store_call_canceled(&out->call))
         e = ERR_TIMEOUT;
     if (e == ERR_OK && next.n == 0)
         e = body_check(b);
+    /* A wrong sum may be the fault of one replica, so damage, too, is looked for at a quorum. */
     bool again = one && e != ERR_OK && e != ERR_SHUTDOWN && !store_call_canceled(&out->call);
     if (again) {
+        /* The quorum may hold other chunks than that replica: nothing is kept of the first reading.
+         */
         b->seen = b->chunks = 0;
         q->params.consistency = CQL_LOCAL_QUORUM;
     }
@@ -103,6 +116,7 @@ enum store_start titles_body(struct titles *t, struct titles_body *out)
     MAGIC_CHECK(t, TITLES_MAGIC);
     size_t all = (size_t)out->content->headers_bytes + out->content->stored_bytes;
     struct body *b = arena_alloc(out->arena, sizeof *b);
+    /* An empty content still needs memory to point to. */
     char *bytes = arena_alloc(out->arena, all + 1);
     if (b == NULL || bytes == NULL)
         return store_call_done(&out->call, ERR_LIMIT);

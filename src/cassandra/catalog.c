@@ -1,7 +1,10 @@
-/* catalog.c - the statements of the table `decide`, and what its requests have in common.
+/* catalog.c - the statements of the table `decide`, ids, and the reading of a generation.
+ * catalog_rows.c reads scopes, catalog_change.c writes them.
  *
- * kind 0 is a cell, kind 1 the note of a change, whose key is the change's id. The generation is a
- * static column, so it stands and falls with the scope, and a batch may depend on it. */
+ * A row of kind 0 is a cell. A row of kind 1 is the note of a change, and its key is the change's
+ * id. The generation is a static column: it belongs to the partition, so a batch may depend on it.
+ * Invariant: every statement that writes here goes out in a conditional batch (catalog_change.c).
+ * MARK, PUT and DELETE carry no condition of their own; the note beside them does. */
 #include "cassandra/catalog_impl.h"
 
 #include "cassandra/titles.h"
@@ -16,6 +19,7 @@ enum { TEXT_BYTES_MAX = 256 };
 #define NOTE "scope = ? AND kind = 1 AND key = ?"
 
 /* The keyspace stands between the two. */
+/* idempotent: a statement with IF is not, for a second try is refused by the first one's effect. */
 static const struct {
     const char *name, *before, *behind, *takes, *gives;
     bool idempotent;
@@ -49,6 +53,7 @@ static const struct {
                             "text, blob, blob", NULL, false },
 };
 
+/* The statement borrows its text, so the catalog keeps the text for its life. */
 static bool statement_add(struct catalog *c, unsigned i, const char *keyspace,
                           struct err_note *note)
 {
@@ -105,6 +110,8 @@ bool catalog_id_eq(const struct catalog_id *a, const struct catalog_id *b)
     return memcmp(a->bytes, b->bytes, CATALOG_ID_BYTES) == 0;
 }
 
+/* `IF ver = null` is how Cassandra asks for a cell that is not there. So no id is written as null.
+ */
 void catalog_put_id(struct cql_values *v, const struct catalog_id *id)
 {
     static const struct catalog_id none;
@@ -142,6 +149,7 @@ struct cql_request catalog_request(struct home *home, mono deadline,
         .way = CQL_WAY_EXECUTE, .parts_count = 1, .home = home, .deadline = deadline, .done = done
     };
     q.params.consistency = CQL_LOCAL_QUORUM;
+    /* Conditional writes take their ballot as timestamp; the client refuses another one. */
     q.params.timestamp_us = CQL_NO_TIMESTAMP;
     q.params.now_s = CQL_NO_NOW;
     return q;
@@ -149,6 +157,7 @@ struct cql_request catalog_request(struct home *home, mono deadline,
 
 /* ---- the generation ---- */
 
+/* One look at a generation. Freed before its caller is told. */
 struct look {
     struct catalog_look *look;
     struct cql_request request;
@@ -156,10 +165,13 @@ struct look {
     struct cql_values values;
 };
 
+/* Rows of one column, taken by value: the caller's cursor does not move. No row means that nothing
+ * was ever written to the scope, and the id stays zero. */
 static err generation_take(struct cql_rows rows, struct catalog_id *out)
 {
     struct cql_cell cell;
     *out = (struct catalog_id){ .bytes = { 0 } };
+    /* A table of another shape: somebody made it, and this program cannot judge it. */
     if (rows.columns == NULL || rows.columns->count != 1)
         return ERR_CORRUPT;
     if (!cql_rows_next(&rows, &cell))
@@ -195,6 +207,7 @@ enum store_start catalog_look(struct catalog *c, struct catalog_look *out)
         (struct cql_part){ .statement = c->statements[CATALOG_GENERATION], .values = &l->values };
     l->request = catalog_request(out->call.home, catalog_deadline(c, &out->call), look_done);
     l->request.parts = &l->part;
+    /* A second node may be asked: this look paces how fast a server learns of a change. */
     l->request.speculative = true;
     cql_start(c->client, &l->request);
     return STORE_LATER;

@@ -10,8 +10,8 @@
  *     |--not sent in time, as with a PREPARE that is lost--> SEND again, while there is time
  * Before it looks or sends again after an error it waits a little. All of it runs on the loop; the
  * end is posted to the call's home.
- * A server that says "not applied" may have applied a try before, or even this one: a proposal that
- * was cut off is finished by whoever comes next. So the note is looked for then, too. */
+ * A node that says "not applied" may have applied a try before, or even this one. The next write or
+ * reading finishes a proposal that was cut off. So the note is looked for then, too. */
 #include "cassandra/catalog_impl.h"
 
 #include "loop/loop.h"
@@ -19,18 +19,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* TRY_MS: of one exchange, so that a lost answer leaves time to look. CELLS_OF_ANSWER_MAX: columns
+ * of an answer, which are [applied] and, when it is refused, those of the conditions. */
 enum { TRY_MS = 3000, PAUSE_MS_MIN = 20, PAUSE_MS_MAX = 640, CELLS_OF_ANSWER_MAX = 16 };
 enum { BESIDE = 2 }; /* parts: generation, note */
 enum { PARTS_MAX = CATALOG_CHANGE_MAX + BESIDE };
 
+/* One change under way. It frees itself in change_end, on the loop. */
 struct change {
     struct catalog *catalog;
     struct catalog_change *change;
-    struct cql_request request;
+    struct cql_request request; /* the send or the look, never both */
     mono deadline;
+    /* sent again as they are: the same id, the same conditions */
     struct cql_part parts[PARTS_MAX];
     struct cql_values values[PARTS_MAX];
     unsigned parts_count;
+    /* the statement that asks for this change's note */
     /* the look */
     struct cql_part look;
     struct cql_values look_values;
@@ -40,6 +45,7 @@ struct change {
     void (*next)(struct change *c); /* behind the pause */
 };
 
+/* Frees the change first: the caller may free its request as soon as it is told. */
 static void change_end(struct change *c, err why)
 {
     struct catalog_change *out = c->change;
@@ -54,6 +60,7 @@ static void change_end(struct change *c, err why)
 
 /* ---- what is sent ---- */
 
+/* One more statement of the batch. Its values stay until the end, for sends to come. */
 static struct cql_values *part_add(struct change *c, enum catalog_statement statement)
 {
     enum { BESIDE_BYTES = 256 };
@@ -69,6 +76,7 @@ static str id_str(const struct catalog_id *id)
     return (str){ .p = (const char *)id->bytes, .n = CATALOG_ID_BYTES };
 }
 
+/* A cell. A deletion says no version, because the cell will have none. */
 static void put_add(struct change *c, const struct catalog_put *p)
 {
     bool deletes = p->value.p == NULL, conditional = p->if_version != NULL;
@@ -86,7 +94,8 @@ static void put_add(struct change *c, const struct catalog_put *p)
         catalog_put_id(v, p->if_version);
 }
 
-/* The note goes in only once, so every change is conditional, and none happens twice. */
+/* Makes all parts, and those of the look. The note goes in only once (IF NOT EXISTS), so every
+ * change is conditional, and none happens twice. */
 static void parts_make(struct change *c)
 {
     const struct catalog_change *q = c->change;
@@ -128,6 +137,7 @@ static void pause_over(void *ctx)
     c->next(c);
 }
 
+/* Waits before the next try. Pauses double, so that servers that race for one scope fall apart. */
 static void change_pause(struct change *c, void (*next)(struct change *c))
 {
     if (c->timer == NULL)
@@ -138,6 +148,7 @@ static void change_pause(struct change *c, void (*next)(struct change *c))
         c->pause_ms *= 2;
 }
 
+/* Sets the request for one exchange of at most TRY_MS. Its done runs on the loop (home NULL). */
 static void change_ask(struct change *c, void (*done)(struct cql_request *q))
 {
     mono until = mono_add_ms(clock_mono(c->catalog->clock), TRY_MS);
@@ -153,11 +164,13 @@ static void change_send(struct change *c)
     c->request.batch = CQL_UNLOGGED; /* of one partition */
     c->request.parts = c->parts;
     c->request.parts_count = c->parts_count;
+    /* Readers ask a LOCAL_QUORUM, in any data centre; so the write waits for a quorum of each. */
     c->request.params.consistency = CQL_EACH_QUORUM;
     c->request.params.serial = CQL_SERIAL;
     cql_start(c->catalog->client, &c->request);
 }
 
+/* Reads the note at SERIAL: that finishes a proposal which was cut off, so the answer is final. */
 static void change_look(struct change *c)
 {
     change_ask(c, catalog_change_looked);
@@ -166,6 +179,7 @@ static void change_look(struct change *c)
     cql_start(c->catalog->client, &c->request);
 }
 
+/* The first column of a conditional write's answer is [applied]. */
 static err applied(struct cql_rows rows, bool *out)
 {
     struct cql_cell cells[CELLS_OF_ANSWER_MAX];
@@ -181,7 +195,8 @@ static void sent(struct cql_request *q)
     bool done = false;
     c->why = q->out.why;
     bool lost = c->why != ERR_OK && q->out.unknown;
-    /* It was not sent in time, or no node was there for a moment: so it has not happened. */
+    /* The change was not sent in time, or all nodes were away for a moment (code < 0: the client
+     * says so). So it may be sent again. */
     bool passes =
         c->why == ERR_TIMEOUT || c->why == ERR_IO || (c->why == ERR_UNAVAILABLE && q->out.code < 0);
     if (c->why != ERR_OK)
@@ -193,8 +208,11 @@ static void sent(struct cql_request *q)
     cql_outcome_fini(&q->out);
     if (c->why == ERR_OK && !done)
         c->why = ERR_CONFLICT;
+    /* Stays set over later tries: only an answer takes it back. */
     c->change->unknown |= lost;
     if (lost || c->why == ERR_CONFLICT) {
+        /* "Not applied" is looked into at once. A lost answer waits: the proposal may still be on
+         * its way. Without time for a pause one last look is better than none. */
         if (!lost || !has_time(c, c->why))
             change_look(c);
         else
@@ -209,6 +227,7 @@ static void sent(struct cql_request *q)
         change_end(c, c->why);
 }
 
+/* The note says whether the change happened. See the table at the top of this file. */
 static void catalog_change_looked(struct cql_request *q)
 {
     struct change *c = CONTAINER_OF(q, struct change, request);
@@ -224,6 +243,7 @@ static void catalog_change_looked(struct cql_request *q)
         c->change->unknown = false;
         change_end(c, ERR_CONFLICT);
     } else if (!has_time(c, e)) {
+        /* Nobody can say. A caller learns that the change may happen yet. */
         c->change->unknown = true;
         change_end(c, c->why == ERR_CONFLICT ? e : c->why);
     } else {
@@ -231,6 +251,7 @@ static void catalog_change_looked(struct cql_request *q)
     }
 }
 
+/* Limits are judged before anything is sent, so that a refusal is certain. */
 static bool change_fits(const struct catalog_change *q)
 {
     bool fits = q->puts_count > 0 && q->puts_count <= CATALOG_CHANGE_MAX;
@@ -256,6 +277,8 @@ enum store_start catalog_change(struct catalog *k, struct catalog_change *out)
     c->deadline = catalog_deadline(k, &out->call);
     c->pause_ms = PAUSE_MS_MIN;
     out->unknown = false;
+    /* A new id for each change, and never for a retry: the note of a retry must be the first one's.
+     */
     k->entropy(out->id.bytes, sizeof out->id.bytes);
     parts_make(c);
     change_send(c);

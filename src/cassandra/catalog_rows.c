@@ -1,12 +1,15 @@
-/* catalog_rows.c - copies of scopes: read page by page, put in order, held by those who look.
+/* catalog_rows.c - copies of scopes: read page by page, put in order, held by their readers.
  *
- * Pages are readings of their own. When the generation was another one in between, the scope is
- * read anew: a copy is of one instant. */
+ * Each page is a reading of its own. When the generation differs between two pages, another server
+ * has changed the scope meanwhile, and the scope is read again. Invariants: 1. A copy is of one
+ * instant. 2. A copy never changes once a caller has it, so readers need no lock; the last holder
+ * frees it. */
 #include "cassandra/catalog_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* TIMES_MAX: readings of one scope that changes all the time, before the load gives up. */
 enum { PAGE_ROWS = 1000, CELLS_AT_FIRST = 64, TIMES_MAX = 10, COLUMNS = 5 };
 
 /* ---- copies ---- */
@@ -21,6 +24,7 @@ void catalog_rows_drop(struct catalog_rows **rp)
 {
     struct catalog_rows *r = *rp;
     *rp = NULL;
+    /* acq_rel: what other holders read of the copy is over before it is freed. */
     if (r == NULL || atomic_fetch_sub_explicit(&r->holders, 1, memory_order_acq_rel) != 1)
         return;
     for (size_t i = 0; i < r->count; i++)
@@ -29,6 +33,7 @@ void catalog_rows_drop(struct catalog_rows **rp)
     free(r);
 }
 
+/* Cells are in order of their keys, so a prefix is a range that begins here. */
 size_t catalog_rows_from(const struct catalog_rows *r, str key)
 {
     size_t low = 0, high = r->count;
@@ -50,6 +55,7 @@ const struct catalog_cell *catalog_rows_find(const struct catalog_rows *r, str k
 
 /* ---- reading ---- */
 
+/* One load under way. It frees itself in load_end, at the caller's home. */
 struct load {
     struct catalog *catalog;
     struct catalog_load *load;
@@ -57,13 +63,14 @@ struct load {
     struct cql_part part;
     struct cql_values values;
     mono deadline;
-    struct catalog_rows *rows;
-    size_t size; /* of cells */
+    struct catalog_rows *rows; /* being filled; the caller's once the load is over */
+    size_t size;               /* of cells */
     char *page_state;
     unsigned times;
-    bool torn, any;
+    bool torn, any; /* torn: pages of two generations; any: a row was seen */
 };
 
+/* Begins a reading, and drops the cells of the reading before. */
 static void rows_begin(struct load *l)
 {
     catalog_rows_drop(&l->rows);
@@ -75,6 +82,7 @@ static void rows_begin(struct load *l)
     l->torn = l->any = false;
 }
 
+/* Gives the copy to the caller, or drops it. Frees the load before the caller goes on. */
 static void load_end(struct load *l, err why)
 {
     struct catalog_load *out = l->load;
@@ -89,10 +97,12 @@ static void load_end(struct load *l, err why)
     out->call.done(&out->call);
 }
 
+/* Copies a cell into one allocation, key and value, which catalog_rows_drop frees by its key. */
 static err cell_add(struct load *l, str key, str value, const struct catalog_id *version)
 {
     struct catalog_rows *r = l->rows;
     size_t bytes = key.n + value.n;
+    /* The limits bound what a scope costs each server that keeps a copy. */
     if (r->count == CATALOG_CELLS_MAX || r->bytes + bytes > CATALOG_SCOPE_BYTES_LIMIT) {
         err_note_set(&l->load->note, "the scope %.*s of the catalogue is larger than it may be",
                      STR_ARG(l->load->scope));
@@ -116,7 +126,8 @@ static err cell_add(struct load *l, str key, str value, const struct catalog_id 
     return ERR_OK;
 }
 
-/* A scope without cells has one row, of the generation alone. */
+/* One row of the partition. A scope without cells has one row, of the static generation alone.
+ * Notes of changes (kind 1) are gone past. */
 static err row_take(struct load *l, const struct cql_cell *cells)
 {
     struct catalog_id generation, version;
@@ -124,6 +135,8 @@ static err row_take(struct load *l, const struct cql_cell *cells)
     str key, value = STR("");
     if (!catalog_get_id(&cells[4], &generation))
         return ERR_CORRUPT;
+    /* The generation is static: each row of one page says the same, so another one means another
+     * page. */
     l->torn |= l->any && !catalog_id_eq(&generation, &l->rows->generation);
     l->any = true;
     l->rows->generation = generation;
@@ -170,12 +183,15 @@ static bool page_next(struct load *l)
     return true;
 }
 
+/* Cassandra gives cells in order of their bytes; sorting makes sure, whatever the table's order is.
+ */
 static int cell_cmp(const void *a, const void *b)
 {
     const struct catalog_cell *x = a, *y = b;
     return str_cmp(x->key, y->key);
 }
 
+/* A page came. Another page, another reading, or the end. */
 static void load_done(struct cql_request *q)
 {
     struct load *l = CONTAINER_OF(q, struct load, request);
@@ -186,8 +202,10 @@ static void load_done(struct cql_request *q)
         e = rows_take(l);
     bool more = e == ERR_OK && page_next(l);
     cql_outcome_fini(&q->out);
+    /* A torn reading is judged at its last page; the next one begins without a page state. */
     if (e == ERR_OK && !more && l->torn) {
         more = ++l->times < TIMES_MAX;
+        /* A scope that changes faster than it can be read is not known: that is no damage. */
         e = more ? ERR_OK : ERR_UNAVAILABLE;
         q->params.page_state = STR_NONE;
         rows_begin(l);
@@ -222,6 +240,8 @@ enum store_start catalog_load(struct catalog *c, struct catalog_load *out)
     l->request.params.page_rows = PAGE_ROWS;
     if (out->serial)
         l->request.params.consistency = CQL_SERIAL;
+    /* A reading at SERIAL is a round of its own over all replicas: a second one would only contend
+     * with it. */
     l->request.speculative = !out->serial;
     cql_start(c->client, &l->request);
     return STORE_LATER;

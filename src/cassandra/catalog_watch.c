@@ -1,8 +1,11 @@
-/* catalog_watch.c - copies of scopes that follow: one look at a time, each second.
+/* catalog_watch.c - copies of scopes that follow the cluster: a look each second, and a load when
+ * the generation is another one.
  *
- * Invariants: (1) a copy is replaced only by one whose reading began later; so none that was read
- * before a change of this server's own comes back behind it; the same of one that was forgotten.
- * (2) fresh_at belongs to the copy: the generation was still the copy's when that look began. */
+ * Invariants:
+ *   1 a copy is replaced only by one whose reading began later. So no copy that was read before a
+ *     change of this server's own comes back behind that change; nor does one that was forgotten;
+ *   2 fresh_at belongs to the copy: the generation was still the copy's when that look began;
+ *   3 at most one look or load is under way. The loop thread alone starts them. */
 #include "cassandra/catalog_impl.h"
 #include "loop/loop.h"
 
@@ -11,20 +14,21 @@
 
 enum { LOOK_MS = 1500, LOAD_MS = 20000 };
 
+/* One copy that follows a scope. Owner: the caller of catalog_watch_new. */
 struct catalog_watch {
     uint32_t magic;
     struct catalog_watch_opts opts;
-    struct loop_timer *timer;
+    struct loop_timer *timer; /* NULL once it was stopped */
     struct catalog_look look;
     struct catalog_load load;
-    mono looked_at; /* when the look under way began */
-    bool under_way, stopping;
+    mono looked_at;           /* when the look under way began */
+    bool under_way, stopping; /* loop thread only */
     void (*stopped)(void *ctx);
     void *stopped_ctx;
     pthread_mutex_t lock; /* of rows and fresh_at */
     struct catalog_rows *rows;
     mono fresh_at, forgotten_at;
-    _Atomic int64_t fresh_ns; /* fresh_at again, for who looks at each request; 0: no copy */
+    _Atomic int64_t fresh_ns; /* fresh_at again, without the lock; 0: no copy */
 };
 #define CATALOG_WATCH_MAGIC 0xca7a107cu
 
@@ -46,10 +50,14 @@ static void fresh_raise(struct catalog_watch *w, mono at)
     atomic_store_explicit(&w->fresh_ns, w->fresh_at.ns, memory_order_release);
 }
 
+/* Takes a copy unless the present copy was asked for later. Thread: any, so the lock. True: it was
+ * taken. */
 static bool copy_take(struct catalog_watch *w, struct catalog_rows *rows)
 {
     struct catalog_rows *old = NULL;
     watch_lock(w);
+    /* Without a copy the instant of forgetting counts: a load that began before it would bring back
+     * what was to go. */
     mono behind = w->rows == NULL ? w->forgotten_at : w->rows->asked_at;
     bool later = behind.ns < rows->asked_at.ns;
     if (later) {
@@ -58,6 +66,7 @@ static bool copy_take(struct catalog_watch *w, struct catalog_rows *rows)
         fresh_raise(w, rows->asked_at);
     }
     watch_unlock(w);
+    /* Outside the lock: freeing a large copy takes time. */
     catalog_rows_drop(&old);
     return later;
 }
@@ -68,6 +77,7 @@ static void watch_stopped(void *ctx)
     w->stopped(w->stopped_ctx);
 }
 
+/* No look is under way. A stop that waited for this is told, later, on the loop. */
 static void watch_rest(struct catalog_watch *w)
 {
     w->under_way = false;
@@ -75,10 +85,13 @@ static void watch_rest(struct catalog_watch *w)
         loop_post(w->opts.catalog->loop, watch_stopped, w);
 }
 
+/* A load that failed leaves the old copy: its age says how far it may be trusted. */
 static void watch_loaded(struct store_call *call)
 {
     struct catalog_watch *w = CONTAINER_OF(call, struct catalog_watch, load.call);
     if (call->why == ERR_OK) {
+        /* The hook runs on the loop while `load.rows` holds the copy, so it may look without a
+         * lock. */
         if (copy_take(w, w->load.rows) && !w->stopping && w->opts.changed != NULL)
             w->opts.changed(w->opts.ctx, w->load.rows);
         catalog_rows_drop(&w->load.rows);
@@ -97,7 +110,8 @@ static void watch_load(struct catalog_watch *w)
     store_call_then(catalog_load(w->opts.catalog, &w->load), &w->load.call);
 }
 
-/* Is the copy as the look saw the scope? */
+/* Is the copy as the look saw the scope? Then it was good when the look began, and is fresher for
+ * it. */
 static bool copy_is_current(struct catalog_watch *w)
 {
     watch_lock(w);
@@ -120,6 +134,8 @@ static void watch_looked(struct store_call *call)
 static void watch_fired(void *ctx)
 {
     struct catalog_watch *w = ctx;
+    /* A look that is slow is not joined by a second one: a cluster in trouble is asked less, not
+     * more. */
     if (w->under_way || w->stopping)
         return;
     w->under_way = true;
@@ -151,6 +167,8 @@ void catalog_watch_stop(struct catalog_watch *w, void (*stopped)(void *ctx), voi
     w->stopping = true;
     w->stopped = stopped;
     w->stopped_ctx = ctx;
+    /* Freed here and not in catalog_watch_free: the loop may be gone by then, and must have no
+     * timer. */
     loop_timer_free(&w->timer);
     if (!w->under_way)
         loop_post(w->opts.catalog->loop, watch_stopped, w);
@@ -163,6 +181,7 @@ void catalog_watch_free(struct catalog_watch **wp)
     if (w == NULL)
         return;
     MAGIC_CHECK(w, CATALOG_WATCH_MAGIC);
+    /* Requests under way write into the watch. */
     INVARIANT(!w->under_way);
     if (w->timer != NULL)
         loop_timer_free(&w->timer);
@@ -201,6 +220,7 @@ void catalog_watch_forget(struct catalog_watch *w)
     watch_lock(w);
     struct catalog_rows *old = w->rows;
     w->rows = NULL;
+    /* A reading that is under way began before this instant, and copy_take refuses its copy. */
     w->forgotten_at = clock_mono(w->opts.catalog->clock);
     w->fresh_at.ns = 0;
     atomic_store_explicit(&w->fresh_ns, 0, memory_order_release);

@@ -1,12 +1,15 @@
-/* cull.c - deletions: of bytes by ranges of names, of facts one by one. All of one call go out in
- * one batch of one partition, with the instant before which it deletes. */
+/* cull.c - deletions for upkeep: of bytes by ranges of names, and of facts one by one.
+ *
+ * All deletions of one call go out in one batch of one partition. Their write timestamp is the
+ * instant before which they delete: what was written later stays, whatever its name. */
 #include "cassandra/titles_impl.h"
 
 #include <stdlib.h>
 
+/* One batch of deletions under way. It frees itself when the answer is there. */
 struct deletion {
     struct titles *titles;
-    struct store_call *call;
+    struct store_call *call; /* of the request, with note; borrowed until done */
     struct err_note *note;
     struct cql_request request;
     unsigned count;
@@ -14,6 +17,7 @@ struct deletion {
     struct cql_values *values;
 };
 
+/* The caller fills values[0] to values[count - 1], one for each deletion. */
 static struct deletion *deletion_new(struct titles *t, struct store_call *call,
                                      struct err_note *note, unsigned count)
 {
@@ -28,6 +32,7 @@ static struct deletion *deletion_new(struct titles *t, struct store_call *call,
     return d;
 }
 
+/* Frees the deletion first: done may free the request that it belongs to. */
 static void deletion_done(struct cql_request *q)
 {
     struct deletion *d = CONTAINER_OF(q, struct deletion, request);
@@ -57,6 +62,7 @@ static enum store_start deletion_start(struct deletion *d, enum titles_statement
     d->request.parts = d->parts;
     d->request.parts_count = d->count;
     d->request.params.timestamp_us = titles_delete_us(at);
+    /* Readers come first: upkeep may wait (CQL_BACKGROUND). */
     d->request.class = CQL_BACKGROUND;
     cql_start(d->titles->client, &d->request);
     return STORE_LATER;
@@ -73,10 +79,13 @@ enum store_start titles_cull(struct titles *t, struct titles_cull *c)
     MAGIC_CHECK(t, TITLES_MAGIC);
     INVARIANT(c->cull->count <= TITLES_RANGES_MAX);
     unsigned count = (unsigned)c->cull->count * c->contents_count;
+    /* titles_cull's own limit keeps ranges times contents below what a batch may have. */
     INVARIANT(count <= CQL_PARTS_MAX);
     if (count == 0)
         return store_call_done(&c->call, ERR_OK);
     struct deletion *d = deletion_new(t, &c->call, &c->note, count);
+    /* Each range is deleted once for each content: the content comes before the name in the table's
+     * order. */
     for (unsigned i = 0; i < count; i++) {
         const struct title_range *r = &c->cull->ranges[i / c->contents_count];
         struct cql_values *v = &d->values[i];

@@ -1,4 +1,7 @@
-/* due.c - see due.h. */
+/* due.c - when a title has something due, and rows of the table `due` that say so, for pages.c
+ * (behind each append), listings and upkeep.
+ *
+ * Filing is a hint: nobody waits for a row, and a row that fails is left to the sweep. */
 #include "cassandra/due.h"
 
 #include "base/rng.h"
@@ -6,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Do traces lie below all that is stored, which upkeep has to forget? */
+/* Do so many traces lie below the lowest stored render that upkeep has to forget some? Only these
+ * can go: names are forgotten from the lowest up. */
+/* traces and rows are in the order of names, so those below the first row come first. */
 static bool traces_crowd(const struct title_memory *m)
 {
     size_t below = 0;
@@ -22,10 +27,13 @@ store_time dues_next(const struct title_facts *in, const struct title_memory *m,
 {
     store_time next = STORE_TIME_NEVER;
     size_t dead = 0; /* puts that have bytes, and are no render any more */
+    /* A render runs out. */
     for (size_t i = 0; i < m->rows_count; i++)
         next = store_time_min(next, m->rows[i]->r.due_at);
     for (size_t i = 0; i < m->traces_count; i++)
         next = store_time_min(next, m->traces[i].forget_at);
+    /* A put that no row stands for: its bytes can go, unless others of its name are still shown.
+     * `spared` says how many of these the caller has deleted already. */
     for (size_t i = 0; i < in->facts_count; i++) {
         struct page_row row;
         const struct fact *f = &in->facts[i];
@@ -37,6 +45,7 @@ store_time dues_next(const struct title_facts *in, const struct title_memory *m,
 
 /* ---- filing ---- */
 
+/* One row on its way. It belongs to nobody and frees itself. */
 struct filing {
     struct titles *titles;
     struct cql_request request;
@@ -48,6 +57,8 @@ static void filing_done(struct cql_request *q)
 {
     struct filing *f = CONTAINER_OF(q, struct filing, request);
     struct titles *t = f->titles;
+    /* Figures, and the count that limits how many are under way. The count goes last: by then the
+     * filing is freed. */
     atomic_fetch_add(q->out.why == ERR_OK ? &t->filed : &t->unfiled, 1);
     cql_outcome_fini(&q->out);
     cql_values_fini(&f->values);
@@ -60,9 +71,11 @@ void dues_file(struct cassandra_pages *p, const struct titles_key *key, store_ti
     struct titles *t = p->opts.titles;
     store_time now = clock_store(p->opts.clock);
     const char *dc = p->opts.dc == NULL ? "" : p->opts.dc;
+    /* NEVER minus the clock would say a number: it is taken for itself. */
     int64_t ahead_s = at.ns == INT64_MAX ? INT64_MAX : (at.ns - now.ns) / NS_PER_S;
     if (ahead_s > DUE_AHEAD_S || p->opts.due_sample <= 0)
         return;
+    /* Added first and then looked at, so that two threads cannot both take the last place. */
     if (atomic_fetch_add(&t->filing, 1) >= DUE_FILING_MAX) {
         atomic_fetch_sub(&t->filing, 1);
         atomic_fetch_add(&t->unfiled, 1);
@@ -70,14 +83,18 @@ void dues_file(struct cassandra_pages *p, const struct titles_key *key, store_ti
     }
     struct filing *f = calloc(1, sizeof *f);
     INVARIANT(f != NULL);
+    /* Without a deadline of a call, titles_request gives its own. Its home is none: filing_done
+     * runs on the client's loop. */
     const struct store_call none = { .home = NULL };
     f->titles = t;
     cql_values_init(&f->values, TITLES_KEY_BYTES_MAX + 128);
     cql_put_bytes(&f->values, str_of(dc));
     cql_put_i32(&f->values, due_hour(at));
+    /* Shards of `due` are coarser than those of listings; both follow from the title alone. */
     cql_put_i8(&f->values, (int8_t)(lists_shard(key->title) % DUE_SHARDS));
     cql_put_i64(&f->values, at.ns);
     titles_put_key(&f->values, key);
+    /* The row lives until a week after its hour, whatever happens: nobody deletes it. */
     cql_put_i32(&f->values, (int32_t)(DUE_KEPT_S + DUE_HOUR_S + (ahead_s > 0 ? ahead_s : 0)));
     f->part = (struct cql_part){ .statement = t->statements[TITLES_DUE_PUT], .values = &f->values };
     f->request = titles_request(t, &none, filing_done);
@@ -88,7 +105,8 @@ void dues_file(struct cassandra_pages *p, const struct titles_key *key, store_ti
     cql_start(t->client, &f->request);
 }
 
-/* The earliest instant at which a put or a pin may make something due. */
+/* The earliest instant at which a put or a pin may make something due, by the policy's shortest
+ * window. `at` for all other facts: a purge or a word makes bytes due at once. */
 static store_time due_soonest(const struct work *w, store_time at)
 {
     const struct page_policy *p = &w->memory.title.plan->policy;
@@ -101,6 +119,7 @@ static store_time due_soonest(const struct work *w, store_time at)
         if (f->stash_until.ns > at.ns && f->stash_until.ns - at.ns < least)
             least = f->stash_until.ns - at.ns;
     }
+    /* 0: the policy has no such window. */
     for (unsigned i = 0; i < COUNT_OF(windows); i++)
         if (windows[i] > 0 && windows[i] < least)
             least = windows[i];
@@ -125,9 +144,9 @@ static size_t acts_count(const struct fact *facts, size_t count)
     return acts;
 }
 
-/* Facts that are no puts pile up where the wiki is asked again and again: for what it hides, for
- * renders that are the same as before. Each read of the title reads them all, and few say anything
- * that later ones do not. */
+/* Facts that are no puts pile up where the wiki is asked again and again: hidden pages, or renders
+ * that come out the same. Each read of the title reads them all, and few say anything that later
+ * ones do not. */
 static void acts_file(struct work *w)
 {
     struct cassandra_pages *p = w->pages;
@@ -138,6 +157,8 @@ static void acts_file(struct work *w)
         dues_file(p, &w->key, store_time_add(at, 2 * pages_behind_ns(p)));
 }
 
+/* Called behind each append, at the home of its facts, while the work's arena is still there. It
+ * may do nothing: the sweep finds the title as well. */
 void dues_appended(struct work *w)
 {
     struct cassandra_pages *p = w->pages;
@@ -148,11 +169,14 @@ void dues_appended(struct work *w)
     if (w->append.facts[0].what == FACT_FORGOTTEN)
         return; /* a cull says itself when it is to come again */
     acts_file(w);
+    /* The title's last change has filed this instant, or is about to. */
     store_time before = dues_next(&w->facts, &w->memory, 0);
+    /* The cheap test first: deriving again takes as long as the request did. */
     if (!sampled && !store_time_before(due_soonest(w, at), before))
         return; /* it is filed as early as this can be due */
     struct title_facts in = w->facts;
     struct title_memory after;
+    /* The title as it is with the facts that were just written. */
     struct fact *facts =
         arena_alloc(&w->arena, (in.facts_count + w->append.facts_count) * sizeof *facts);
     if (facts == NULL)
@@ -165,6 +189,8 @@ void dues_appended(struct work *w)
     if (title_derive(&in, w->memory.title.now, &w->arena, &after) != ERR_OK)
         return;
     store_time next = dues_next(&in, &after, 0);
+    /* A sample files the title whenever it is drawn: each draw stands for the changes that were not
+     * drawn. */
     if (next.ns != INT64_MAX && (sampled || store_time_before(next, before)))
         dues_file(p, &w->key, next);
 }

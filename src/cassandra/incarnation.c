@@ -1,4 +1,5 @@
-/* incarnation.c - see incarnation.h. The row's value is "NUMBER WORD".
+/* incarnation.c - takes a number that no other run of a server has, while a store opens. The row's
+ * value is "NUMBER WORD".
  *
  *   LOOK -> TAKE -applied-> done
  *    ^        |
@@ -17,16 +18,17 @@
 
 enum { TEXT_BYTES_MAX = 300, WORD_BYTES = 17, VALUE_BYTES = 32 };
 
+/* One taking under way. It frees itself in take_end. Thread: the client's loop. */
 struct take {
     struct incarnation_opts opts;
     incarnation_done_fn *done;
     void *ctx;
     bool takes; /* the request under way is the write */
     unsigned tries;
-    uint64_t number;
-    char word[WORD_BYTES];
-    char seen[VALUE_BYTES]; /* the row's value; empty: there is no row */
-    char text[TEXT_BYTES_MAX];
+    uint64_t number;           /* of the row; or of the write, one more */
+    char word[WORD_BYTES];     /* of this run, random: tells whose number stands in the row */
+    char seen[VALUE_BYTES];    /* the row's value; empty: there is no row */
+    char text[TEXT_BYTES_MAX]; /* of the statement under way */
     struct cql_request request;
 };
 
@@ -38,12 +40,16 @@ static void take_end(struct take *t, err why, const struct err_note *note)
 
 static void take_answered(struct cql_request *q);
 
+/* Sends t->text, as the read or as the conditional write. Statements go as text: they run once in
+ * the life of a server. */
 static void take_ask(struct take *t, bool takes)
 {
     struct cql_request *q = &t->request;
     t->takes = takes;
     *q =
         (struct cql_request){ .way = CQL_WAY_TEXT, .text = str_of(t->text), .done = take_answered };
+    /* A reading at SERIAL finishes a write that was cut off. So a write whose answer was lost has
+     * happened or not by the time it is looked for, and its own consistency may be small. */
     q->params.consistency = takes ? CQL_LOCAL_QUORUM : CQL_SERIAL;
     q->params.serial = takes ? CQL_SERIAL : CQL_ANY;
     q->params.timestamp_us = CQL_NO_TIMESTAMP;
@@ -59,6 +65,8 @@ static void take_look(struct take *t)
     take_ask(t, false);
 }
 
+/* Writes the next number, if the row is still as it was seen. A row that was seen never goes away,
+ * so INSERT serves the first server of a keyspace alone. */
 static void take_next(struct take *t)
 {
     t->number++;
@@ -75,7 +83,7 @@ static void take_next(struct take *t)
     take_ask(t, true);
 }
 
-/* False: the row says no number. */
+/* Reads the row into number, seen and ours. No row is number 0. False: the row says no number. */
 static bool row_take(struct take *t, bool *ours)
 {
     struct cql_rows rows = t->request.out.rows;
@@ -89,12 +97,15 @@ static bool row_take(struct take *t, bool *ours)
     if (!cql_get_bytes(&cell, &value) || !str_to_cstr(value, t->seen, sizeof t->seen))
         return false;
     rest = value;
+    /* Numbers are int columns in the names of facts. */
     if (!str_to_u64(str_split(&rest, ' '), &t->number) || t->number >= INT32_MAX)
         return false;
     *ours = str_eq(rest, str_of(t->word));
+    /* The value goes into the next statement as text: a quote would end it. */
     return strchr(t->seen, '\'') == NULL;
 }
 
+/* The row is known. Ours: a write before, whose answer was lost, has happened. */
 static void take_looked(struct take *t)
 {
     struct err_note note = { .text = "" };
@@ -112,6 +123,7 @@ static void take_looked(struct take *t)
     }
 }
 
+/* The first column of a conditional write is [applied]; a refused one shows the row beside it. */
 static bool take_was_applied(const struct take *t)
 {
     struct cql_rows rows = t->request.out.rows;
@@ -122,6 +134,7 @@ static bool take_was_applied(const struct take *t)
 }
 
 static void take_answered(struct cql_request *q)
+/* take_end frees the request with its outcome; so the outcome is moved out first. */
 {
     struct take *t = CONTAINER_OF(q, struct take, request);
     struct cql_outcome out = q->out;
@@ -130,6 +143,8 @@ static void take_answered(struct cql_request *q)
         take_end(t, ERR_OK, &note);
     else if (out.why == ERR_OK && !t->takes)
         take_looked(t);
+    /* A write of which nobody knows is looked for. A write that certainly failed ends the taking;
+     * the store tries to open again later. */
     else if (t->takes && (out.why == ERR_OK || out.unknown))
         take_look(t);
     else

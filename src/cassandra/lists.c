@@ -1,5 +1,8 @@
-/* lists.c - writes and deletes the rows by which titles are found. Rows of one title in both tables
- * have one partition key, so they go out as one mutation. */
+/* lists.c - writes and deletes the rows by which listings find titles (lists.h), for puts, stashes
+ * and upkeep.
+ *
+ * Invariant: rows of one title in both tables have one partition key each, of the same three
+ * values. The rows of a put go out in one batch, with the time of the facts to come. */
 #include "cassandra/lists.h"
 
 #include "base/hash.h"
@@ -7,6 +10,8 @@
 /* Cassandra before 5.0 refuses a row that would expire later. A row beyond has no TTL. */
 #define EXPIRES_BY_S ((int64_t)2145916800) /* 2038-01-01 */
 
+/* The shard follows from the title alone, on all servers and for good: seed 0, and no change of the
+ * hash. */
 int8_t lists_shard(str title)
 {
     return (int8_t)(hash_of_str(title, 0) % LISTS_SHARDS);
@@ -19,6 +24,7 @@ void lists_put_shard(struct cql_values *v, str bucket, str domain, int8_t shard)
     cql_put_i8(v, shard);
 }
 
+/* The full name of a title's row, in both tables. */
 static void row_name(struct cql_values *v, const struct titles_key *k)
 {
     cql_values_init(v, TITLES_KEY_BYTES_MAX + 64);
@@ -28,6 +34,8 @@ static void row_name(struct cql_values *v, const struct titles_key *k)
 
 /* ---- put ---- */
 
+/* How long a row of `stashes` lives: beyond its stash by a while, so that a listing which began
+ * before sees it. 0: for good. */
 static int32_t stash_ttl_s(store_time at, store_time until)
 {
     int64_t kept_s = LISTS_STASH_KEPT_S + (until.ns - at.ns) / NS_PER_S;
@@ -47,6 +55,7 @@ static void put_done(struct cql_request *q)
     p->call.done(&p->call);
 }
 
+/* One more statement; parts_count is its place. */
 static struct cql_values *put_part(struct lists_put *p, enum titles_statement statement)
 {
     unsigned i = p->request.parts_count++;
@@ -71,6 +80,7 @@ enum store_start lists_put(struct titles *t, struct lists_put *p)
         cql_put_i64(v, p->stashed_to.ns);
         cql_put_i32(v, stash_ttl_s(p->at, p->stashed_to));
     }
+    /* The caller asks only when there is something to write (lists_wanted in pages.c). */
     INVARIANT(p->request.parts_count > 0);
     if (p->request.parts_count > 1) {
         p->request.way = CQL_WAY_BATCH;
@@ -82,6 +92,7 @@ enum store_start lists_put(struct titles *t, struct lists_put *p)
 
 /* ---- drop ---- */
 
+/* The read and the deletion have the same values: the row's name. */
 static void drop_ask(struct lists_drop *d, enum titles_statement statement,
                      void (*done)(struct cql_request *q))
 {
@@ -90,6 +101,7 @@ static void drop_ask(struct lists_drop *d, enum titles_statement statement,
     d->request = titles_request(d->titles, &d->call, done);
     d->request.parts = &d->part;
     d->request.class = CQL_BACKGROUND;
+    /* As of the horizon: the row of a put that saw no other put is newer, and stays. */
     if (statement == TITLES_LISTED_DELETE)
         d->request.params.timestamp_us = titles_delete_us(d->before);
     cql_start(d->titles->client, &d->request);
@@ -113,6 +125,7 @@ static void drop_deleted(struct cql_request *q)
     drop_end(d, why);
 }
 
+/* The row was looked for. Nothing there: all is done. */
 static void drop_looked(struct cql_request *q)
 {
     struct lists_drop *d = CONTAINER_OF(q, struct lists_drop, request);

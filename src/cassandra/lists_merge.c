@@ -1,12 +1,14 @@
-/* lists_merge.c - see lists_merge.h.
+/* lists_merge.c - merges the shards of buckets into titles in key order, for listings and walks.
  *
  * A lane is
- *   EMPTY    its next page is to be read
+ *   EMPTY    its next page must be read
  *   READING  its read is under way; only what ends the read touches the lane, and says so last
  *   FULL     it stands on a title
- *   OVER     there is no title behind those that it gave
- * Invariants: (1) while a lane is EMPTY or READING, no title is given: its next may be the least.
- * (2) A page that has fewer rows than were asked for is the last one. */
+ *   OVER     its titles are used up
+ * Invariants:
+ *   1 while a lane is EMPTY or READING, no title is given: its next may be the least;
+ *   2 a page that has fewer rows than were asked for is the last one;
+ *   3 at most LISTS_READS_MAX lanes are READING. */
 #include "cassandra/lists_merge.h"
 
 #include "store/page_read.h"
@@ -17,6 +19,7 @@
 enum { LANE_BYTES_MAX = LISTS_ROWS_MAX * (PAGE_TITLE_BYTES_MAX + 16) };
 
 enum lane_state { LANE_EMPTY, LANE_READING, LANE_FULL, LANE_OVER };
+/* One shard of one bucket, and the page of titles that was read of it last. Owner: the merge. */
 struct lane {
     struct lists_merge *merge;
     enum lane_state state;
@@ -26,22 +29,22 @@ struct lane {
     struct buf page;
     struct cursor rest; /* of the page */
     str title;          /* FULL: on which it stands */
-    store_time until;
+    store_time until;   /* TITLES_STASHED: when the stash of this row ends */
     size_t after_bytes; /* from where the next page begins: behind this title */
-    bool after_is;
+    bool after_is;      /* after was given already, so the next page begins behind it */
     char after[PAGE_TITLE_BYTES_MAX + 1];
     struct cql_request request;
     struct cql_part part;
     struct cql_values values;
-    err why;
-    atomic_bool read; /* the read has ended */
+    err why;          /* of the read; ERR_OK, or the merge has failed */
+    atomic_bool read; /* the read has ended: set last, on the thread that ended it */
 };
 struct lists_merge {
     struct lists_merge_opts opts;
     struct lane *lanes;
-    unsigned lanes_count, reading;
+    unsigned lanes_count, reading; /* reading: lanes whose read is under way */
     uint64_t reads;
-    err why;
+    err why; /* of the first read that failed; no lane is read any more then */
 };
 
 struct lists_merge *lists_merge_new(const struct lists_merge_opts *o)
@@ -52,6 +55,8 @@ struct lists_merge *lists_merge_new(const struct lists_merge_opts *o)
     *m = (struct lists_merge){ .opts = *o, .lanes_count = o->buckets_count * LISTS_SHARDS };
     m->lanes = calloc(m->lanes_count + 1, sizeof *m->lanes);
     INVARIANT(m->lanes != NULL);
+    /* A longer place than any title still stands at the right place when it is cut: between titles.
+     */
     str from = str_take(o->from, PAGE_TITLE_BYTES_MAX);
     for (unsigned i = 0; i < m->lanes_count; i++) {
         struct lane *l = &m->lanes[i];
@@ -87,12 +92,16 @@ uint64_t lists_merge_reads(const struct lists_merge *m)
 
 void lists_turned(struct lists_turns *t)
 {
+    /* The count is a lock and a bell: the part that moves it from 0 runs the steps, for all that
+     * come meanwhile. */
     if (atomic_fetch_add(&t->waiting, 1) != 0)
-        return; /* who steps just now sees it */
+        return; /* who steps just now sees it, and steps once more */
     unsigned seen = 1;
     while (seen != 0) {
+        /* Parts that ended before this step have turned; their results are seen by it. */
         t->taken += seen;
         if (t->step(t))
+            /* The object is gone: not even `waiting` may be touched. */
             return;
         seen = atomic_fetch_sub(&t->waiting, seen) - seen;
     }
@@ -100,6 +109,7 @@ void lists_turned(struct lists_turns *t)
 
 /* ---- reading a page ---- */
 
+/* Copies the rows into the lane: the answer is freed before titles are given. */
 static err page_take(struct lane *l)
 {
     struct cql_rows rows = l->request.out.rows;
@@ -126,6 +136,7 @@ static err page_take(struct lane *l)
 static void page_done(struct cql_request *q)
 {
     struct lane *l = CONTAINER_OF(q, struct lane, request);
+    /* Taken first: once `read` is set, another thread may step and end the merge. */
     struct lists_turns *turns = l->merge->opts.turns;
     l->why = q->out.why == ERR_OK ? page_take(l) : q->out.why;
     cql_outcome_fini(&q->out);
@@ -134,7 +145,8 @@ static void page_done(struct cql_request *q)
     lists_turned(turns);
 }
 
-/* The least title behind another one is that with a NUL behind it. */
+/* Asks for the lane's next page. The least title behind another one is that with a NUL behind it,
+ * so the statement needs `>=` alone. */
 static void page_read(struct lane *l)
 {
     struct lists_merge *m = l->merge;
@@ -157,6 +169,7 @@ static void page_read(struct lane *l)
     cql_start(o->titles->client, &l->request);
 }
 
+/* On the thread that steps: the read is over, and the lane is the merge's again. */
 static void page_ended(struct lists_merge *m, struct lane *l)
 {
     m->reading--;
@@ -166,6 +179,8 @@ static void page_ended(struct lists_merge *m, struct lane *l)
         m->why = m->why == ERR_OK ? l->why : m->why;
         return;
     }
+    /* Most listings stop after a few titles, so the first pages are small; a long one soon reads
+     * large ones. */
     l->rows = l->rows * 4 < LISTS_ROWS_MAX ? l->rows * 4 : LISTS_ROWS_MAX;
     l->rest = (struct cursor){ .rest = buf_str(&l->page) };
 }
@@ -180,13 +195,15 @@ static void lane_next(struct lane *l)
     l->title = cursor_str16(&l->rest);
     l->until = (store_time){ .ns = (int64_t)cursor_be64(&l->rest) };
     INVARIANT(!l->rest.failed);
+    /* The lane remembers the title by a copy: the page goes when the next one is read. */
     memcpy(l->after, l->title.p, l->title.n);
     l->after_bytes = l->title.n;
     l->after_is = true;
     l->state = LANE_FULL;
 }
 
-/* True: each lane stands on a title, or is over. */
+/* Takes what was read, and starts reads where pages are used up. True: each lane stands on a title,
+ * or is over. */
 static bool lanes_fill(struct lists_merge *m)
 {
     bool filled = true;
@@ -214,6 +231,7 @@ enum lists_next lists_merge_next(struct lists_merge *m, struct lists_title *out,
     }
     if (!filled)
         return LISTS_WAIT;
+    /* A few hundred lanes at most, and a title costs a load of its facts: no heap is needed. */
     for (unsigned i = 0; i < m->lanes_count; i++) {
         const struct lane *l = &m->lanes[i];
         if (l->state == LANE_FULL && (least == NULL || str_cmp(l->title, least->title) < 0))
@@ -222,6 +240,8 @@ enum lists_next lists_merge_next(struct lists_merge *m, struct lists_title *out,
     if (least == NULL)
         return LISTS_OVER;
     *out = (struct lists_title){ .title = least->title, .until = least->until };
+    /* A title of several buckets, or with several stashes, is given once. So all lanes that stand
+     * on it move on. */
     for (unsigned i = 0; i < m->lanes_count; i++) {
         struct lane *l = &m->lanes[i];
         if (l->state != LANE_FULL || !str_eq(l->title, out->title))

@@ -1,18 +1,19 @@
-/* lists_walk.c - the titles of a domain over all buckets that hear the wiki, for who asks the wiki
- * about all of them (store/page_sweep.h).
+/* lists_walk.c - the titles of a domain over all buckets that hear the wiki, for the sweep that
+ * asks the wiki about all of them (store/page_sweep.h).
  *
- * A title counts as stored while its row is there: that goes some time after its last render was
+ * A title counts as stored while its row is there. The row goes some time after the last render was
  * forgotten. So a walk loads no facts. */
 #include "cassandra/lists_pages.h"
 
 #include <stdlib.h>
 
+/* One walk under way. It frees itself in walk_end. */
 struct walk {
     struct page_walk *walk;
     struct lists_merge *merge;
     str buckets[LISTS_BUCKETS_MAX];
     unsigned left; /* titles */
-    bool over;
+    bool over;     /* nothing is told any more; reads may be under way */
     err why;
     struct lists_turns turns;
 };
@@ -26,6 +27,7 @@ static void walk_end(struct walk *w)
     store_call_end(&q->call, why);
 }
 
+/* more: titles follow the last one told. */
 static void walk_stop(struct walk *w, err why, bool more)
 {
     w->over = true;
@@ -47,6 +49,7 @@ static void walk_go(struct walk *w)
             walk_stop(w, lists_blame(why), false);
         else if (found == LISTS_OVER || (q->until.n > 0 && str_cmp(next.title, q->until) > 0))
             walk_stop(w, ERR_OK, false);
+        /* A title that is refused was not told: the caller's next walk begins with it. */
         else if (w->left == 0 ||
                  !q->each(q->ctx, &(struct page_swept){ .title = next.title, .stored = true }))
             walk_stop(w, ERR_OK, true);
@@ -55,12 +58,14 @@ static void walk_go(struct walk *w)
     }
 }
 
+/* Runs on one thread at a time (lists_turned). True: the walk is over and freed. */
 static bool walk_step(struct lists_turns *t)
 {
     struct walk *w = CONTAINER_OF(t, struct walk, turns);
     if (!w->over && store_call_canceled(&w->walk->call))
         walk_stop(w, ERR_TIMEOUT, false);
     walk_go(w);
+    /* Each read that was begun still writes into the merge. */
     if (!w->over || t->taken < 1 + lists_merge_reads(w->merge))
         return false;
     walk_end(w);
@@ -82,6 +87,7 @@ enum store_start cassandra_pages_walk(struct cassandra_pages *p, struct page_wal
                                   .call = &q->call,
                                   .turns = &w->turns };
     for (unsigned i = 0; i < p->opts.buckets_count; i++)
+        /* The caller asks the wiki, so buckets that are deaf to the wiki are left out. */
         if (!p->buckets[i].opts.deaf)
             w->buckets[o.buckets_count++] = str_of(p->buckets[i].opts.name);
     q->more = false;

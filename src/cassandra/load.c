@@ -1,6 +1,9 @@
-/* load.c - the facts of a title: pages of rows, each decoded into the arena. A row that cannot be
- * read ends the load: what a title is cannot be said without all of its facts. Facts that are no
- * put come first, and then puts from the greatest name down: so the newest put is soon there. */
+/* load.c - reads the facts of a title: pages of rows, each decoded into the arena.
+ *
+ * Facts that are no put come first, and then puts from the greatest name down. So the newest put is
+ * there soon.
+ * Invariant: a load gives all facts, or fails. A row that cannot be read ends the load: the state
+ * of a title follows from all its facts. */
 #include "cassandra/titles_impl.h"
 
 #include <string.h>
@@ -14,7 +17,7 @@ struct load {
     struct cql_request request;
     struct cql_part part;
     struct cql_values values;
-    size_t size; /* of facts */
+    size_t size; /* facts that there is room for */
 };
 
 static void load_end(struct load *l, err why)
@@ -25,6 +28,7 @@ static void load_end(struct load *l, err why)
     out->call.done(&out->call);
 }
 
+/* Room for one more fact. The array doubles, and the old one stays in the arena until its end. */
 static bool facts_grow(struct load *l)
 {
     struct titles_load *out = l->load;
@@ -41,11 +45,14 @@ static bool facts_grow(struct load *l)
     return true;
 }
 
+/* Decodes one row. Its contents are read onto the stack and copied by their number: most facts have
+ * none. */
 static err fact_take(struct load *l, str bytes)
 {
     struct titles_load *out = l->load;
     struct page_content contents[PAGE_CONTENTS_MAX];
     unsigned facts_max = out->facts_max == 0 ? TITLES_FACTS_MAX : out->facts_max;
+    /* The limit is judged here, since a title may have grown since its limits were judged. */
     if (out->facts_count == facts_max) {
         err_note_set(&out->note, "the title has more than %u facts", facts_max);
         return ERR_LIMIT;
@@ -80,7 +87,8 @@ static err rows_take(struct load *l)
     return e == ERR_OK && rows.rest.failed ? ERR_CORRUPT : e;
 }
 
-/* Where the next page begins; false: there is none, or the arena is full. */
+/* Sets where the next page begins. The state is copied: the answer that holds it is freed. False:
+ * there is no further page, or the arena is full (*e). */
 static bool page_next(struct load *l, err *e)
 {
     const struct cql_rows *rows = &l->request.out.rows;
@@ -96,6 +104,7 @@ static bool page_next(struct load *l, err *e)
     return true;
 }
 
+/* The facts end with a put: all that are no put were read, and the first put is the newest. */
 static bool newest_is_there(const struct titles_load *l)
 {
     return l->latest && l->facts_count > 0 && l->facts[l->facts_count - 1].what == FACT_PUT;
@@ -111,10 +120,11 @@ static void load_done(struct cql_request *q)
         e = rows_take(l);
     bool more = e == ERR_OK && page_next(l, &e);
     cql_outcome_fini(&q->out);
+    /* `more` tells the caller that puts are missing. */
     l->load->more = e == ERR_OK && more && newest_is_there(l->load);
     more = more && !l->load->more;
     l->request.params.page_rows =
-        TITLES_PAGE_ROWS; /* many are no puts: in few steps through them */
+        TITLES_PAGE_ROWS; /* the newest put was not in the page: many facts are none */
     if (e == ERR_OK && more && store_call_canceled(&l->load->call))
         e = ERR_TIMEOUT;
     if (e == ERR_OK && more)

@@ -1,11 +1,15 @@
-/* newest.c - the first chunk of the newest bytes of one content, asked for before it is known which
- * render is the latest. They nearly always are its bytes, and a read is one round trip then. What
- * they are is said by their row's name and digest, and the fact's sum is held to them. */
+/* newest.c - the first chunk of the newest bytes of one content, asked for beside the facts, before
+ * anybody knows which render is the latest.
+ *
+ * The bytes nearly always belong to the latest, and then a read is one round trip. The bytes are
+ * not trusted: the row's name and digest must be those of the render. The bytes must fit the sum in
+ * the fact. Otherwise the bytes are read again by their name (body.c). */
 #include "cassandra/titles_impl.h"
 
 #include <string.h>
 #include <xxhash.h>
 
+/* The bytes stay in the answer, so the answer lives until titles_newest_fini. */
 static err row_take(struct titles_newest *n)
 {
     struct cql_rows rows = n->request.out.rows;
@@ -40,6 +44,7 @@ enum store_start titles_newest(struct titles *t, struct titles_newest *n)
     n->part = (struct cql_part){ .statement = t->statements[TITLES_NEWEST], .values = &n->values };
     n->request = titles_request(t, &n->call, newest_done);
     n->request.parts = &n->part;
+    /* One replica may answer: a wrong guess costs a second read and nothing else. */
     n->request.params.consistency = CQL_LOCAL_ONE;
     n->request.speculative = true;
     n->started = true;
@@ -52,6 +57,7 @@ bool titles_newest_is(const struct titles_newest *n, const struct page_name *nam
 {
     return n->call.why == ERR_OK && page_name_cmp(n->name, *name) == 0 &&
            memcmp(n->digest, digest, PAGE_DIGEST_BYTES) == 0 &&
+           /* A content of several chunks has more bytes than this first one. */
            str_eq(n->content, str_of(c->name)) &&
            n->bytes.n == (size_t)c->headers_bytes + c->stored_bytes &&
            XXH3_64bits(n->bytes.p, n->bytes.n) == c->sum;

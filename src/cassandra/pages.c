@@ -1,7 +1,12 @@
-/* pages.c - buckets, domains, and how a request works on a title.
+/* pages.c - the page store on Cassandra itself: buckets, domains, and the work on one title that
+ * each request does.
  *
- * Invariants: (1) times of this server's facts rise strictly: last is raised under the lock. (2) A
- * work ends once, and its request with it. */
+ * A work goes  load -> pass over -> derive -> `loaded` of its request -> stamp -> rows of lists ->
+ * facts -> `appended`.  Each step may end it (work_end).
+ * Invariants:
+ *   1 times of this server's facts rise strictly: `last` is raised under the lock;
+ *   2 a work ends once, and its request with it;
+ *   3 a put and an order decide on the title as of the stamp that their facts get. */
 #include "cassandra/due.h"
 #include "cassandra/lists_pages.h"
 #include "cassandra/policies.h"
@@ -20,6 +25,7 @@ struct cassandra_pages *cassandra_pages_new(const struct cassandra_pages_opts *o
         err_note_set(note, "at most %d page buckets", CASSANDRA_BUCKETS_MAX);
         return NULL;
     }
+    /* A policy that pins cannot rely on is refused before anything is made. */
     for (unsigned i = 0; i < o->buckets_count; i++)
         if (policies_fit(&o->buckets[i], o->max_skew_ns, note) != ERR_OK)
             return NULL;
@@ -52,6 +58,7 @@ void cassandra_pages_free(struct cassandra_pages **pp)
     for (unsigned i = 0; i < p->opts.buckets_count; i++)
         bucket_plans_fini(&p->buckets[i]);
     frame_pool_fini(&p->frames);
+    /* Requests that wait for an extension would never end. */
     INVARIANT(p->extensions.count == 0);
     hash_fini(&p->extensions);
     INVARIANT(pthread_mutex_destroy(&p->lock) == 0);
@@ -59,6 +66,8 @@ void cassandra_pages_free(struct cassandra_pages **pp)
     free(p);
 }
 
+/* Under the lock. Names are never freed before the store: requests borrow them (pages_domain_name).
+ */
 static err domain_add(struct cassandra_pages *p, str name, uint32_t *out)
 {
     if (p->domains_count == CASSANDRA_DOMAINS_MAX || name.n > TITLES_NAME_BYTES_MAX)
@@ -77,6 +86,7 @@ err cassandra_pages_domain(struct cassandra_pages *p, str name, uint32_t *out)
 {
     MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
     err e = ERR_NOT_FOUND;
+    /* Domains are few, and a server looks each up once. */
     pages_lock(p);
     for (uint32_t i = 0; e == ERR_NOT_FOUND && i < p->domains_count; i++)
         if (str_eq(str_of(p->domains[i]), name)) {
@@ -89,6 +99,7 @@ err cassandra_pages_domain(struct cassandra_pages *p, str name, uint32_t *out)
     return e;
 }
 
+/* Under the lock because the array may move; the name itself stays where it is. */
 str pages_domain_name(struct cassandra_pages *p, uint32_t domain)
 {
     pages_lock(p);
@@ -135,6 +146,8 @@ void cassandra_pages_stats(struct cassandra_pages *p, struct pages_stats *out)
 
 /* ---- work on a title ---- */
 
+/* A work holds two kinds of memory: itself, and an arena for facts and rows derived from them. Both
+ * go in work_free. */
 struct work *work_new(struct cassandra_pages *p, struct page_bucket *b, struct store_call *call)
 {
     MAGIC_CHECK(p, CASSANDRA_PAGES_MAGIC);
@@ -156,11 +169,13 @@ void work_free(struct work *w)
 
 void work_end(struct work *w, err why)
 {
+    /* The caller may free the request once it ends, so the work goes first. */
     struct store_call *call = w->call;
     work_free(w);
     store_call_end(call, why);
 }
 
+/* The first note stays: it is nearest to the cause. */
 static void work_note(struct work *w, const struct err_note *note)
 {
     if (w->note != NULL && w->note->text[0] == '\0')
@@ -174,6 +189,7 @@ err pages_blame(struct cassandra_pages *p, const struct store_call *call,
     return due ? blame_cluster(&p->blame, call->why, note, false, title, NULL) : call->why;
 }
 
+/* For operators: the render's put failed, or is under way for longer than a read takes. */
 void work_tell_lost(struct work *w)
 {
     struct err_note note;
@@ -185,6 +201,7 @@ void work_tell_lost(struct work *w)
 err work_blame(struct work *w, err why, bool unknown, const struct err_note *note)
 {
     struct err_note told;
+    /* A write that may have happened is told as such, whatever the error is. */
     if (why == ERR_OK || !(unknown || blame_is_due(why, w->call)))
         return why;
     why = blame_cluster(&w->pages->blame, why, note, unknown, w->key.title, &told);
@@ -202,6 +219,7 @@ static void work_go_on(struct work *w)
         work_end(w, w->derived);
 }
 
+/* Back at home from the pool. The client may stop only behind what goes on here. */
 static void derive_back(struct task *t)
 {
     struct work *w = CONTAINER_OF(t, struct work, task);
@@ -213,6 +231,8 @@ static void derive_back(struct task *t)
 static void derive_run(struct work *w)
 {
     const struct cassandra_pages_opts *o = &w->pages->opts;
+    /* A stamped work is derived as of its stamp, so that the decision holds for the facts to come.
+     */
     bool stamped = w->stamp.ns != STORE_TIME_ZERO.ns;
     store_time now = stamped ? w->stamp : clock_store(o->clock);
     w->derived = title_derive(&w->facts, now, &w->arena, &w->memory);
@@ -226,8 +246,8 @@ static void derive_on_pool(struct task *t)
     home_post(w->load.call.home, t);
 }
 
-/* At home when that takes a moment. 1,000 facts take 1.5 to 10 ms, 10,000 take 20 to 90 ms: the
- * loop thread has no such time. */
+/* Derives at home, or on the pool when that takes a moment. 1,000 facts take 1.5 to 10 ms, 10,000
+ * take 20 to 90 ms: the loop thread has no such time. */
 static void derive_start(struct work *w)
 {
     struct home *pool = w->pages->opts.pool;
@@ -241,12 +261,14 @@ static void derive_start(struct work *w)
     work_go_on(w);
 }
 
-/* Of a title of many renders, of which not all were read: is the newest put the latest, whatever
- * the others are? Then it is derived of that one alone. */
+/* Not all facts of a title of many renders were read (load.more). Is the newest put the latest,
+ * whatever the others are? Then the title is derived of that put alone. */
 static bool newest_is_enough(struct work *w)
 {
     struct title_facts acts = w->facts;
     size_t puts_at = 0;
+    /* There is a put: load.more says so (newest_is_there in load.c). The other facts stand before
+     * it. */
     while (w->load.facts[puts_at].what != FACT_PUT)
         puts_at++;
     acts.facts_count = puts_at;
@@ -254,12 +276,15 @@ static bool newest_is_enough(struct work *w)
     return title_is_surely_latest(&acts, &w->load.facts[puts_at]);
 }
 
+/* The whole title, where its newest put says too little: once, since `latest` is off from then on.
+ */
 void work_load_all(struct work *w)
 {
     w->latest = false;
     work_load(w, w->load.call.home);
 }
 
+/* All loads are over. Runs on whichever thread ended last, which is the home of the loads. */
 static void work_derive(struct work *w)
 {
     const struct cassandra_pages_opts *o = &w->pages->opts;
@@ -269,6 +294,8 @@ static void work_derive(struct work *w)
         work_end(w, e);
         return;
     }
+    /* Read after the facts: a policy that is not known yet comes into force later than these facts
+     * say (pages_plans.c). */
     const struct bucket_plans *plans = bucket_plans(w->bucket);
     w->facts = (struct title_facts){ .facts = l->facts,
                                      .facts_count = l->facts_count,
@@ -289,6 +316,7 @@ static void work_derive(struct work *w)
         work_end(w, e);
 }
 
+/* The last of the loads goes on. */
 static void work_joined(struct work *w)
 {
     if (atomic_fetch_sub(&w->waits, 1) == 1)
@@ -301,6 +329,7 @@ static void work_loaded(struct store_call *c)
     work_joined(CONTAINER_OF(l, struct work, load));
 }
 
+/* Words and newest may fail: a reader does without, and a put looks at words.call.why itself. */
 static void work_joins(struct store_call *c)
 {
     work_joined(c->own);
@@ -314,7 +343,10 @@ void work_load(struct work *w, struct home *home)
                                      .part_of = w->call,
                                      .deadline = w->call->deadline };
     struct words_load *words = w->words;
+    /* A new look needs a new stamp: its facts may be later than the old one. */
     w->stamp = STORE_TIME_ZERO;
+    /* With bytes that are lost the newest put may be the one to pass over, so all facts are wanted.
+     */
     w->load = (struct titles_load){
         .call = call, .key = w->key, .arena = &w->arena, .latest = w->latest && w->lost_count == 0
     };
@@ -330,6 +362,7 @@ void work_load(struct work *w, struct home *home)
         words->title = w->key.title;
     }
     if (newest != NULL) {
+        /* A second load of one work, as when bytes were missing: the first answer is given back. */
         titles_newest_fini(newest);
         *newest = (struct titles_newest){ .content = newest->content };
         newest->call = call;
@@ -337,7 +370,8 @@ void work_load(struct work *w, struct home *home)
         newest->call.own = w;
         newest->key = w->key;
     }
-    /* the last one that ends may take w with it: nothing of w is looked at behind the first */
+    /* The last load that ends may take w with it: nothing of w is looked at behind the first start.
+     */
     store_call_then(titles_load(t, &w->load), &w->load.call);
     if (words != NULL)
         store_call_then(words_load(t, words), &words->call);
@@ -345,6 +379,8 @@ void work_load(struct work *w, struct home *home)
         store_call_then(titles_newest(t, newest), &newest->call);
 }
 
+/* Begins the work, or ends it at once (by post) when the request makes no sense or policies are not
+ * known. */
 void work_start(struct work *w, uint32_t domain, str title, struct home *home)
 {
     struct cassandra_pages *p = w->pages;
@@ -359,6 +395,8 @@ void work_start(struct work *w, uint32_t domain, str title, struct home *home)
         return;
     }
     w->domain = domain;
+    /* The arena of words is the work's, but the load writes into its own struct alone: no
+     * allocation happens on other threads. */
     if (w->heeds)
         w->words = arena_calloc(&w->arena, 1, sizeof *w->words);
     if (w->heeds && w->words == NULL) {
@@ -373,6 +411,7 @@ void work_start(struct work *w, uint32_t domain, str title, struct home *home)
 
 /* ---- facts ---- */
 
+/* Words and notes have a clock of their own: their times need only differ from each other. */
 store_time pages_stamp(struct cassandra_pages *p)
 {
     pages_lock(p);
@@ -387,8 +426,13 @@ static bool stamp_take(struct work *w)
 {
     struct cassandra_pages *p = w->pages;
     store_time clock = clock_store(p->opts.clock);
+    /* Held from reading `last` to raising it: two works of one title on two threads get different
+     * stamps. */
     pages_lock(p);
+    /* Behind what is passed over, too: if that was written after all, it came before. */
     store_time at = title_stamp(&w->facts, clock, store_time_max(p->last, w->lost_at));
+    /* A server whose clock is right is ahead of another by skew_ns at most. More means that one
+     * clock is wrong, and facts that follow it would carry the error along. */
     bool fine = at.ns - clock.ns <= w->facts.skew_ns + NS_PER_MS;
     if (fine)
         p->last = at;
@@ -406,7 +450,8 @@ static bool stamp_take(struct work *w)
     return false;
 }
 
-/* Does a render fall due, or a policy come into force, between the look and its stamp? */
+/* Does a render fall due, or a policy come into force, between the look and its stamp? Then the
+ * decision may be another one at the stamp. */
 static bool stamp_is_late(const struct work *w)
 {
     const struct title_memory *m = &w->memory;
@@ -418,7 +463,7 @@ static bool stamp_is_late(const struct work *w)
     return late;
 }
 
-/* Once is enough: the second decision is of the instant of its stamp. */
+/* Once is enough: the second decision is of the instant of its stamp, which stays. */
 bool work_stamp(struct work *w)
 {
     if (w->stamp.ns != STORE_TIME_ZERO.ns)
@@ -427,6 +472,7 @@ bool work_stamp(struct work *w)
         return false;
     if (!stamp_is_late(w))
         return true;
+    /* The stamp stays, so the title is derived as of it, and `loaded` runs once more. */
     derive_start(w);
     return false;
 }
@@ -436,6 +482,7 @@ static void append_start(struct work *w)
     store_call_then(titles_append(w->pages->opts.titles, &w->append), &w->append.call);
 }
 
+/* The rows by which listings find the title are written: facts may follow. */
 static void work_listed(struct store_call *c)
 {
     struct lists_put *l = CONTAINER_OF(c, struct lists_put, call);
@@ -447,7 +494,8 @@ static void work_listed(struct store_call *c)
         work_end(w, e);
 }
 
-/* What the facts to come make listings look for. False: nothing that they do not know. */
+/* Says which rows listings need before these facts are written. False: none; listings find the
+ * title already. */
 static bool lists_wanted(const struct work *w, struct lists_put *out)
 {
     *out = (struct lists_put){ .key = w->key };
@@ -459,10 +507,12 @@ static bool lists_wanted(const struct work *w, struct lists_put *out)
         if (f->what == FACT_STASH)
             out->stashed_to = store_time_max(out->stashed_to, f->until);
     }
+    /* A put that saw another put leaves the row to that one (lists.h). */
     out->there = out->there && !title_has_puts(&w->facts);
     return out->there || out->stashed_to.ns != STORE_TIME_ZERO.ns;
 }
 
+/* The facts are written, or may be. Ready answers of this server are out of date either way. */
 static void work_appended(struct store_call *c)
 {
     struct titles_append *a = CONTAINER_OF(c, struct titles_append, call);
@@ -475,7 +525,7 @@ static void work_appended(struct store_call *c)
         w->appended(w);
         return;
     }
-    /* There may be a row of a title that is none: upkeep looks, and takes it away. */
+    /* The row of `titles` may be there without a title: upkeep looks, and takes it away. */
     if (lists_wanted(w, &listed) && listed.there)
         dues_file(w->pages, &w->key, clock_store(w->pages->opts.clock));
     work_end(w, e);
@@ -499,6 +549,8 @@ static void lists_then_append(struct work *w)
                                    .done = work_listed,
                                    .deadline = w->append.call.deadline };
     l->call.own = w;
+    /* Rows carry the time of their facts, so that upkeep, which deletes rows before an instant,
+     * spares them. */
     l->at = fact_arrived(&w->append.facts[0]);
     l->note = &w->append.note;
     store_call_then(lists_put(w->pages->opts.titles, l), &l->call);
@@ -512,6 +564,7 @@ void work_append(struct work *w, struct fact *facts, unsigned count,
     store_time at = w->stamp;
     w->stamp = STORE_TIME_ZERO; /* the facts of the next batch are later */
     for (unsigned i = 0; i < count; i++) {
+        /* A fact's name is its time, its place among those of one decision, and the server. */
         facts[i].srv = w->pages->opts.srv;
         facts[i].n = i;
         if (fact_is_joined(&facts[i]))
@@ -531,14 +584,16 @@ void work_append(struct work *w, struct fact *facts, unsigned count,
     lists_then_append(w);
 }
 
+/* Facts that add to a title; the caller can ask again later. Purges, marks and releases hide or end
+ * something, and go on. */
 static bool fact_can_wait(const struct fact *f)
 {
     return f->what == FACT_PUT || f->what == FACT_MADE || fact_is_pin(f);
 }
 
-/* A title is read with all its facts at each request, and one that has too many cannot be read. So
- * what shows or keeps something is refused long before what hides or ends something: a crowded
- * title can be purged, and upkeep makes room then. */
+/* A title is read with all its facts at each request, and a title that has too many cannot be read.
+ * So what shows or keeps something is refused long before what hides or ends something. A crowded
+ * title can still be purged, and upkeep makes room. */
 err work_room(struct work *w, const struct fact *facts, size_t count)
 {
     size_t there = w->facts.facts_count;
@@ -556,6 +611,8 @@ err work_room(struct work *w, const struct fact *facts, size_t count)
     return ERR_AGAIN;
 }
 
+/* The facts of the answer have their times by now (work_append), so the fold puts them where
+ * readers will see them. */
 err work_after(struct work *w, const struct title_answer *a, struct title_memory *out)
 {
     size_t count = w->facts.facts_count + a->facts_count;
@@ -575,6 +632,7 @@ static bool condition_allow(const void *ctx, const struct page_render *latest)
     return page_condition_holds(ctx, latest == NULL ? NULL : &latest->name);
 }
 
+/* NULL means that there is no condition: decisions need not look for the latest then. */
 page_allow_fn *work_allow(const struct page_condition *c)
 {
     return page_condition_is_none(c) ? NULL : condition_allow;

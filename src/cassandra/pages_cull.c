@@ -1,16 +1,16 @@
 /* pages_cull.c - the upkeep of a title, in steps that may stop anywhere:
  *
  *   BYTES   ranges of bytes are deleted, as of the settled horizon
- *   ANEW    the puts whose bytes went are written anew without contents, so that they are not
+ *   ANEW    the puts whose bytes went are written again without contents, so that they are not
  *           deleted again and again
  *   NAMES   the fact is written that names are forgotten, before any of their facts goes
  *   FACTS   facts are deleted
  *   LISTED  of a title whose last put was forgotten long ago, the row goes by which it is listed
  *
- * Why long ago: a put that saw another put writes no such row. So it must be sure that no put is
- * under way which saw one before that was forgotten: it would be stamped at or before the horizon,
- * once the forgetting lies as far behind the horizon as that behind the clock. The row of a put
- * that saw none is newer than the horizon, and stays.
+ * Why long ago: a put that saw another put writes no such row. A put under way may have seen a put
+ * that is forgotten now. Such a put is stamped at or before the horizon once the forgetting lies as
+ * far behind the horizon as the horizon behind the clock. By then its fact is seen, and the row
+ * stays. The row of a put that saw none is newer than the horizon, and stays, too.
  *
  * The horizon lies so far behind the clock that no fact will come that is older (title/derive.h,
  * rule 3). A step that is not done is done by the next upkeep. */
@@ -19,37 +19,40 @@
 
 #include <string.h>
 
+/* Names of contents that one upkeep deletes; a put with more waits for the next upkeep. */
 enum { CONTENTS_MAX = 64 };
 
 struct cull_own { /* in the work's arena */
     struct work *work;
     struct cassandra_cull *cull;
-    int64_t behind_ns; /* the clock, the horizon is */
+    int64_t behind_ns; /* by how much the horizon is behind the clock */
     store_time horizon;
-    struct title_cull bytes;
-    size_t range; /* the next */
+    struct title_cull bytes; /* what title_cull allows */
+    size_t range;            /* the next of them that is deleted */
     str contents[CONTENTS_MAX];
     unsigned contents_count;
-    struct title_cull part;
+    struct title_cull part; /* those ranges that are being deleted */
     struct titles_cull deletion;
     const struct fact **puts; /* whose bytes went */
     size_t puts_count, put;
     struct fact batch[TITLES_APPEND_MAX];
     struct titles_append anew;
-    struct title_forget forget;
+    struct title_forget forget; /* what title_forget allows */
     struct fact forgotten;
-    const struct fact **gone;
+    const struct fact **gone; /* facts to delete; `at` of them are deleted */
     size_t gone_count, at;
     struct titles_forget drop;
     struct lists_drop unlist;
 };
 
+/* The note is the cluster's own, which names nodes: no client asks for an upkeep. */
 static void cull_fail(struct cull_own *o, err why, const struct err_note *note)
 {
     o->cull->note = *note;
     work_end(o->work, why);
 }
 
+/* The call of one step: at the upkeep's home, with its deadline. */
 static struct store_call part_call(const struct cull_own *o, void (*done)(struct store_call *c))
 {
     return (struct store_call){ .home = o->work->load.call.home,
@@ -72,6 +75,8 @@ static bool title_is_bare(const struct cull_own *o)
 {
     const struct title_facts *in = &o->work->facts;
     store_time long_ago = { .ns = o->horizon.ns - o->behind_ns };
+    /* A FORGOTTEN within the last `behind` says that a put under way may have seen the forgotten
+     * one. */
     for (size_t i = 0; i < in->facts_count; i++)
         if (in->facts[i].what == FACT_FORGOTTEN &&
             store_time_before(long_ago, fact_arrived(&in->facts[i])))
@@ -89,9 +94,11 @@ static bool puts_are_left(const struct cull_own *o)
     return false;
 }
 
+/* The last step: the row of `titles` goes, or the sweep hears when to come again for it. */
 static void row_drop(struct cull_own *o)
 {
     if (!title_is_bare(o)) {
+        /* By then the FORGOTTEN of just now is as far behind the horizon as title_is_bare wants. */
         store_time later = store_time_add(o->work->memory.title.now, 2 * o->behind_ns + NS_PER_MS);
         if (!puts_are_left(o))
             o->cull->next = store_time_min(o->cull->next, later);
@@ -122,6 +129,7 @@ static void facts_dropped(struct store_call *c)
     facts_drop(o);
 }
 
+/* Facts go out in batches, one behind the other. */
 static void facts_drop(struct cull_own *o)
 {
     size_t left = o->gone_count - o->at;
@@ -139,6 +147,7 @@ static void facts_drop(struct cull_own *o)
     store_call_then(titles_forget(o->work->pages->opts.titles, &o->drop), &o->drop.call);
 }
 
+/* The facts that upkeep may delete, as pointers into the title's facts. */
 static err facts_choose(struct cull_own *o)
 {
     const struct title_facts *in = &o->work->facts;
@@ -153,11 +162,14 @@ static err facts_choose(struct cull_own *o)
 
 /* ---- NAMES ---- */
 
+/* The FORGOTTEN is on a quorum: from now on any of the facts may be there or not. */
 static void names_forgotten(struct work *w)
 {
     facts_drop(w->call->own);
 }
 
+/* The names to forget follow from the facts as they were loaded; puts that were written again keep
+ * their names. */
 static void names_forget(struct cull_own *o)
 {
     struct work *w = o->work;
@@ -170,7 +182,8 @@ static void names_forget(struct cull_own *o)
         facts_drop(o);
     } else {
         w->appended = names_forgotten;
-        o->forgotten = title_forget_fact(&o->forget, o->horizon); /* its time is set there */
+        /* its time is set by work_append, which stamps it as any fact of this server */
+        o->forgotten = title_forget_fact(&o->forget, o->horizon);
         work_append(w, &o->forgotten, 1, NULL);
     }
 }
@@ -191,6 +204,8 @@ static void puts_written(struct store_call *c)
     puts_write(o);
 }
 
+/* Writes puts without their contents, in batches: the facts then say that the bytes are gone, and
+ * later upkeeps leave them alone. */
 static void puts_write(struct cull_own *o)
 {
     size_t left = o->puts_count - o->put;
@@ -208,12 +223,16 @@ static void puts_write(struct cull_own *o)
                                       .key = o->work->key,
                                       .facts = o->batch,
                                       .facts_count = count,
+                                      /* As of the horizon: later than the put's own time, so the
+                                       * new value wins; and earlier than any fact that may still
+                                       * come. */
                                       .write_at = o->horizon,
                                       .arena = &o->work->arena };
     store_call_then(titles_append(o->work->pages->opts.titles, &o->anew), &o->anew.call);
 }
 
-/* Puts of these ranges that came by then; of one name others may have come later. */
+/* Puts within these ranges that came by then: their bytes go. Of one name other puts may have come
+ * later, and stay. */
 static err puts_choose(struct cull_own *o)
 {
     const struct title_facts *in = &o->work->facts;
@@ -249,6 +268,8 @@ static void bytes_deleted(struct store_call *c)
     bytes_delete(o);
 }
 
+/* Deletes the next ranges, as many as one batch may have; the batch has a part for each range and
+ * content. */
 static void bytes_delete(struct cull_own *o)
 {
     size_t left = o->bytes.count - o->range;
@@ -270,7 +291,7 @@ static void bytes_delete(struct cull_own *o)
     store_call_then(titles_cull(o->work->pages->opts.titles, &o->deletion), &o->deletion.call);
 }
 
-/* False: there is no room for one more. */
+/* Adds the name of a content to the deletion. False: there is no room for one more. */
 static bool content_note(struct cull_own *o, const struct page_content *c)
 {
     str name = str_of(c->name);
@@ -283,8 +304,8 @@ static bool content_note(struct cull_own *o, const struct page_content *c)
     return true;
 }
 
-/* The contents of those puts alone whose bytes go. A put with one that finds no room keeps its
- * contents in its fact: the next upkeep deletes them. */
+/* The contents of those puts alone whose bytes go. A put with a content that finds no room keeps
+ * its contents in its fact: the next upkeep deletes them. */
 static void contents_choose(struct cull_own *o)
 {
     size_t count = 0;
@@ -298,6 +319,8 @@ static void contents_choose(struct cull_own *o)
     o->puts_count = count;
 }
 
+/* The latest has its bytes: go on. It has none: nothing is deleted now, and the upkeep ends well.
+ */
 static void latest_looked(struct work *w, err why)
 {
     if (why == ERR_OK)
@@ -306,7 +329,7 @@ static void latest_looked(struct work *w, err why)
         work_end(w, why == ERR_NOT_FOUND ? ERR_OK : why);
 }
 
-/* Nothing goes while the latest has no bytes: then it was never acknowledged, and what it
+/* Nothing goes while the latest has no bytes. Such a render was never acknowledged, and what it
  * superseded may be all there is. */
 static void cull_begin(struct cull_own *o)
 {
@@ -320,6 +343,7 @@ static void cull_begin(struct cull_own *o)
         bytes_delete(o);
 }
 
+/* The title is derived, on the pool. The arena holds all that the steps need. */
 static void cull_loaded(struct work *w)
 {
     struct cull_own *o = arena_alloc(&w->arena, sizeof *o);
@@ -332,6 +356,7 @@ static void cull_loaded(struct work *w)
     o->cull = w->request;
     w->call->own = o;
     o->behind_ns = pages_behind_ns(w->pages);
+    /* Taken after the facts were read, so all facts up to it were read (derive.h, rule 3). */
     o->horizon = pages_horizon(w->pages);
     err e = title_cull(&w->facts, o->horizon, &w->arena, &o->bytes);
     if (e == ERR_OK)
@@ -341,6 +366,7 @@ static void cull_loaded(struct work *w)
         return;
     }
     contents_choose(o);
+    /* Puts that are written again below are no reason to come back. */
     o->cull->next = dues_next(&w->facts, &w->memory, o->puts_count);
     cull_begin(o);
 }

@@ -1,17 +1,19 @@
-/* pages_extend.c - longer lives of renders: one order for all who ask for the same at once.
+/* pages_extend.c - longer lives of renders: one order for all readers who ask for the same at once.
  *
- * Many readers may name one revision at the same instant: those who waited until it was made do.
- * Each reader who finds that its life is too short has it made longer. Side by side none of them
- * would see what the others write, and each would write a pin into the title. So the first one's
+ * Many readers may name one revision at the same instant, such as readers who waited until it was
+ * made. Each reader who finds that its life is too short has it made longer. Side by side none of
+ * them sees what the others write, and each would write a pin into the title. So the first reader's
  * order goes out, and the others wait for it. An extension is for longer than a reader is promised
- * (retention_extend): who came later than the first has what he is promised, or asks once more.
- * Invariant: an extension is in the table from before its order goes out until it is over. */
+ * (retention_extend). A reader who came later than the first has the promised life, or asks once
+ * more. Invariant: an extension is in the table from before its order goes out until it is over. */
 #include "cassandra/pages_impl.h"
 
 #include "title/retention.h"
 
 #include <stdlib.h>
 
+/* One order that is under way for all who wait for it. Owner: the table, until extension_over frees
+ * it. */
 struct extension {
     struct hash_node node;
     struct cassandra_pages *pages;
@@ -19,7 +21,8 @@ struct extension {
     struct page_order *waiters; /* by their call.own; the first stands last */
 };
 
-/* No more are in the table than there are requests: an address is seed enough. */
+/* Requests that are under way limit the table, so nobody gains by collisions: an address is seed
+ * enough. */
 static uint64_t extension_hash(const struct page_order *o)
 {
     return hash_of_str(o->title, (uint64_t)(uintptr_t)o->bucket ^ o->name.rev);
@@ -44,8 +47,8 @@ static struct extension *extension_find(const struct cassandra_pages *p, const s
     return NULL;
 }
 
-/* Who came too late for what was written, as where a life is short, asks once more; and who has
- * time left where the first one's was over. */
+/* Does what was written serve all who waited? Two readers ask once more: one came too late for a
+ * short life, the other has time left where the first reader had none. */
 static bool extension_is_enough(const struct extension *x)
 {
     const struct page_policy *p = cassandra_pages_bucket_policy(x->order.bucket);
@@ -61,6 +64,8 @@ static bool has_time(const struct extension *x, const struct page_order *o)
     return until_ns == 0 || clock_mono(x->pages->opts.clock).ns < until_ns;
 }
 
+/* Runs at the first waiter's home. The extension leaves the table first: who asks from now on
+ * starts a new one. */
 static void extension_over(struct store_call *c)
 {
     struct extension *x =
@@ -73,6 +78,8 @@ static void extension_over(struct store_call *c)
     for (struct page_order *o = x->waiters, *next; o != NULL; o = next) {
         next = o->call.own;
         o->call.own = NULL;
+        /* The first waiter, who stands last, takes the result as it is: it was his order. The
+         * others may ask again. */
         if (next != NULL && !enough && has_time(x, o)) {
             store_call_post(pages_extend(p, o), &o->call);
             continue;
@@ -85,6 +92,8 @@ static void extension_over(struct store_call *c)
     free(x);
 }
 
+/* Under the lock. The order is a copy of the first waiter's, whose title lives until that waiter is
+ * answered. */
 static struct extension *extension_new(struct cassandra_pages *p, const struct page_order *o)
 {
     struct extension *x = calloc(1, sizeof *x);
@@ -115,6 +124,7 @@ enum store_start pages_extend(struct cassandra_pages *p, struct page_order *o)
     x->waiters = o;
     pages_unlock(p);
     if (first)
+        /* Outside the lock: the order may end at once, and extension_over takes the lock. */
         pages_order_start(p, &x->order);
     return STORE_LATER;
 }

@@ -1,8 +1,10 @@
 /* pages_plans.c - the policies of buckets: that of the options alone, or all of the catalogue.
  *
- * A request derives its title with the policies that were known when it had read the facts. Others
- * may come meanwhile: they come into force later, so they change nothing that it says. What was
- * known once is kept until the store ends, because requests borrow it; policies change seldom. */
+ * A request derives its title with the policies that were known when it had read the facts. Other
+ * policies may come meanwhile. They come into force later, so the answer of the request stays
+ * right. A list of policies is kept until the store ends, because requests borrow it; policies
+ * change seldom. Invariant: lists are only replaced by longer ones, and by one thread at a time
+ * (cassandra_pages_plan). */
 #include "cassandra/pages_impl.h"
 #include "cassandra/policies.h"
 
@@ -20,6 +22,7 @@ static struct bucket_plans *plans_new(const struct title_plan *plans, size_t cou
     return n;
 }
 
+/* The policy of the options, in force from the beginning. */
 void bucket_plans_init(struct page_bucket *b)
 {
     const struct title_plan first = {
@@ -30,6 +33,7 @@ void bucket_plans_init(struct page_bucket *b)
 
 void bucket_plans_fini(struct page_bucket *b)
 {
+    /* The newest list leads to those before it. */
     struct bucket_plans *n = atomic_load(&b->plans);
     while (n != NULL) {
         struct bucket_plans *older = n->older;
@@ -40,6 +44,7 @@ void bucket_plans_fini(struct page_bucket *b)
 
 const struct bucket_plans *bucket_plans(const struct page_bucket *b)
 {
+    /* Pairs with the release in bucket_take: who sees the list sees its policies. */
     return atomic_load_explicit(&b->plans, memory_order_acquire);
 }
 
@@ -48,6 +53,7 @@ const struct page_policy *cassandra_pages_bucket_policy(const struct page_bucket
     const struct bucket_plans *n = bucket_plans(b);
     const struct policies all = { .plans = n->at, .count = n->count };
     const struct title_plan *p = policies_at(&all, clock_store(b->pages->opts.clock));
+    /* A clock before all policies: the first one counts, since something has to. */
     return p == NULL ? &n->at[0].plan.policy : &p->plan.policy;
 }
 
@@ -63,6 +69,7 @@ err cassandra_pages_same(const struct cassandra_pages *p, const struct catalog_r
     return policies_check(rows, opts, p->opts.buckets_count, note);
 }
 
+/* Also policies of long ago: renders that were put under them are still judged by them. */
 static err bucket_fits(const struct page_bucket *b, const struct policies *of,
                        struct err_note *note)
 {
@@ -86,6 +93,7 @@ static void bucket_take(struct page_bucket *b, const struct policies *of)
 {
     struct bucket_plans *old = atomic_load(&b->plans);
     if (b->told && old->count == of->count) /* they are only added to */
+        /* So an equal count means the same policies, and nothing is kept twice. */
         return;
     b->told = true;
     struct bucket_plans *n = plans_new(of->plans, of->count);
@@ -101,6 +109,7 @@ err cassandra_pages_plan(struct cassandra_pages *p, const struct catalog_rows *r
     struct arena a;
     err e = ERR_OK;
     arena_init(&a, PLANS_ARENA_BYTES_MAX);
+    /* All buckets are read and judged before any is changed: all or nothing. */
     for (unsigned i = 0; i < p->opts.buckets_count && e == ERR_OK; i++) {
         e = policies_of(rows, str_of(p->buckets[i].opts.name), &a, &of[i], note);
         if (e == ERR_OK)
@@ -108,6 +117,8 @@ err cassandra_pages_plan(struct cassandra_pages *p, const struct catalog_rows *r
     }
     for (unsigned i = 0; i < p->opts.buckets_count && e == ERR_OK; i++)
         bucket_take(&p->buckets[i], &of[i]);
+    /* Looked at by each request (pages_plans_known): a server that cannot keep a policy must not
+     * answer by others. */
     atomic_store(&p->plans_refused, e != ERR_OK);
     arena_fini(&a);
     return e;
@@ -130,6 +141,8 @@ bool pages_plans_known(const struct cassandra_pages *p, struct err_note *note)
         return false;
     }
     bool known = catalog_watch_fresh(p->watch, &at) &&
+                 /* Policies are written so far ahead that a server which looked within this time
+                  * knows all in force. */
                  clock_mono(p->opts.clock).ns <= mono_add_ms(at, POLICIES_STALE_MS).ns;
     if (!known)
         err_note_set(note,

@@ -1,8 +1,9 @@
-/* pages_read.c - reads, explanations and histories: a title is derived and asked; then the bytes
- * are read that the caller chooses, one content behind the other. Those of the latest are asked for
- * beside the facts, where they are likely wanted: the read is one round trip then. Which render is
- * the latest its newest put says most often, so a title of many renders costs as much as one of
- * few. */
+/* pages_read.c - reads, explanations and histories.
+ *
+ * A read derives the title and asks it for a render. Then it reads the bytes that the caller
+ * chooses, one content behind the other. The bytes of the latest are asked for beside the facts,
+ * where they are likely wanted: the read is one round trip then. The newest put says most often
+ * which render is the latest. So a title of many renders costs as much as a title of few. */
 #include "cassandra/lists_pages.h"
 
 #include <string.h>
@@ -19,6 +20,7 @@ struct read_own { /* in the work's arena */
 
 static void read_next(struct read_own *r);
 
+/* A content is done with. The next one is read, or the request is over. */
 static void body_taken(struct read_own *r, err why)
 {
     if (why != ERR_OK) {
@@ -29,6 +31,8 @@ static void body_taken(struct read_own *r, err why)
     read_next(r);
 }
 
+/* Copies bytes from the work's arena, or the early answer, into the caller's arena: they outlive
+ * the work. */
 static err body_take(struct read_own *r, str from)
 {
     struct page_read *q = r->read;
@@ -55,6 +59,7 @@ static void body_read(struct store_call *c)
     struct read_own *r = CONTAINER_OF(b, struct read_own, body);
     struct arena *a = &r->work->arena;
     if (c->why == ERR_NOT_FOUND) {
+        /* Body and bytes of the work's arena go back before the title is looked at again. */
         arena_release(a, r->mark);
         work_without(r->work, &r->row);
         return;
@@ -62,6 +67,7 @@ static void body_read(struct store_call *c)
     err e = work_blame(r->work, c->why, false, &b->note);
     if (e == ERR_OK)
         e = body_take(r, b->bytes);
+    /* The caller has its copy, and the next content may be as large. */
     arena_release(a, r->mark);
     body_taken(r, e);
 }
@@ -99,6 +105,8 @@ static void read_next(struct read_own *r)
     store_call_then(titles_body(w->pages->opts.titles, &r->body), &r->body.call);
 }
 
+/* Chooses the contents to read: those of the render, as far as the caller wants them now that it
+ * knows the render. */
 static unsigned contents_choose(struct page_read *q)
 {
     unsigned there = 0;
@@ -111,6 +119,7 @@ static unsigned contents_choose(struct page_read *q)
     return q->choose == NULL ? there : there & q->choose(q);
 }
 
+/* The title is derived. Runs once more after bytes were missing, with another r. */
 static void read_loaded(struct work *w)
 {
     struct page_read *q = w->request;
@@ -121,13 +130,16 @@ static void read_loaded(struct work *w)
     }
     *r = (struct read_own){ .work = w, .read = q };
     const struct title_word *last = work_word(w);
+    /* Words that could not be read count as none: all that hides is a fact, and the wiki is asked
+     * again. */
     q->heard = last != NULL;
     if (q->heard)
         q->word = *last;
     const struct title_which which = work_which(&q->which);
     err e = title_find(&w->memory.title, &which, &r->row, &q->trace);
     q->found = e == ERR_OK;
-    if (e != ERR_OK && w->load.more) { /* such as bytes that are gone */
+    /* such as a render that is gone: then puts that were not read may be what is asked for */
+    if (e != ERR_OK && w->load.more) {
         work_load_all(w);
         return;
     }
@@ -180,6 +192,7 @@ enum store_start cassandra_pages_explain(struct cassandra_pages *p, struct page_
 
 /* ---- histories ---- */
 
+/* Renders that are alive, newest first, below the place where the last listing stopped. */
 static err history_tell(const struct work *w, struct page_list *l, struct list_place *at)
 {
     struct title_walk walk;
@@ -189,6 +202,8 @@ static err history_tell(const struct work *w, struct page_list *l, struct list_p
                     at->name.rev == 0 ? page_name_last : page_name_below(at->name), false);
     while ((e = title_walk_alive(&walk, &row)) == ERR_OK) {
         if (!l->each.render(l->each.ctx, l->title, &row.r)) {
+            /* The place is behind the last render that was taken, so the refused one comes first
+             * next time. */
             l->next = list_place_put(LIST_HISTORY, at, l->arena);
             e = l->next.p == NULL ? ERR_LIMIT : ERR_OK;
             break;
@@ -212,7 +227,10 @@ enum store_start cassandra_pages_list(struct cassandra_pages *p, struct page_lis
     struct list_place from = { .title_bytes = 0 };
     l->next = STR("");
     if (l->from.n > 0 && list_place_get(l->what, l->from, &from) != ERR_OK)
+        /* A token of another kind of listing, or an invented token. */
         return store_call_done(&l->call, ERR_BAD);
+    /* A history is of one title, as a read is. Titles and stashes are found by rows of their own.
+     */
     if (l->what != LIST_HISTORY)
         return lists_start(p, l, &from);
     struct work *w = work_new(p, l->bucket, &l->call);

@@ -1,6 +1,9 @@
-/* pages_write.c - puts and orders: a title is derived, a decision is made, and its facts are
- * appended. A put hashes and compresses on the pool, between the load and the decision: the name
- * of a render may have to be known before its bytes are. */
+/* pages_write.c - puts and orders: a title is derived, a decision is made (title/decide.h), and its
+ * facts are appended.
+ *
+ * A put hashes and compresses on the pool, between the load and the decision: some bytes contain
+ * the name of the render. The bytes are built once, the decision may be made twice (work_stamp,
+ * work_without). */
 #include "cassandra/words_impl.h"
 
 #include "store/bundle.h"
@@ -16,6 +19,7 @@ struct put_own { /* in the work's arena */
     unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
 };
 
+/* When the whole revision was purged last; ZERO: never, as far as the title knows. */
 static store_time put_purged_at(const struct work *w, uint64_t rev)
 {
     const struct title *t = &w->memory.title;
@@ -25,7 +29,8 @@ static store_time put_purged_at(const struct work *w, uint64_t rev)
     return e == ERR_OK && fenced ? at : STORE_TIME_ZERO;
 }
 
-/* A tid of the instant that the caller prefers; a purge since leaves the other one. */
+/* Makes the tid: of the instant that the caller prefers; when that was purged since, of the instant
+ * when the making began. */
 static err put_mint(const struct work *w, struct page_put *q)
 {
     struct title_mint m = {
@@ -37,12 +42,16 @@ static err put_mint(const struct work *w, struct page_put *q)
     m.began = q->began;
     if (e == ERR_GONE)
         e = title_mint(&w->memory.title, &m, &q->tid);
+    /* Another server's clock may be ahead of this one. A render that is asked for at once would be
+     * purged again, so the caller hears from when on it pays. */
     if (e == ERR_GONE) /* another server's clock may be ahead: the same would be purged again */
         q->again_at = put_purged_at(w, q->rev);
     q->has_tid = true;
     return e;
 }
 
+/* Makes the tid, lets the caller complete the contents, and builds digests and frames. On the pool,
+ * and once in the life of a put. */
 static err put_build(struct work *w, struct page_put *q, struct put_own *own)
 {
     struct cassandra_pages *p = w->pages;
@@ -50,6 +59,7 @@ static err put_build(struct work *w, struct page_put *q, struct put_own *own)
     if (q->began.ns != STORE_TIME_ZERO.ns)
         e = put_mint(w, q);
     else if (!q->has_tid)
+        /* The decision mints one (has_tid is false); it must not be left undefined till then. */
         q->tid = (struct tid){ 0 };
     if (e == ERR_OK && q->fill != NULL)
         e = q->fill(q);
@@ -59,6 +69,8 @@ static err put_build(struct work *w, struct page_put *q, struct put_own *own)
         return e;
     bundle_digests(q->contents, q->contents_count, own->digest, own->plain_digest);
     struct bundle_way way = { .codec = w->bucket->opts.codec,
+                              /* Compressors are taken from a pool of the store and given back: each
+                               * is large. */
                               .frames = frame_pool_take(&p->frames) };
     e = bundle_build(&way, q->contents, q->contents_count, q->arena, &own->row, &own->blob);
     frame_pool_give(&p->frames, &way.frames);
@@ -67,6 +79,8 @@ static err put_build(struct work *w, struct page_put *q, struct put_own *own)
     return e;
 }
 
+/* Under which word of the wiki the render was made: kept in its fact, so that a later word can
+ * judge it. */
 static struct title_under put_under(const struct work *w, const struct page_put *q)
 {
     struct title_under u = { .said = 0 };
@@ -77,7 +91,8 @@ static struct title_under put_under(const struct work *w, const struct page_put 
     return u;
 }
 
-/* The wiki's last word on the title is known, or there is none. ERR_GONE: it denies what is put. */
+/* Judges the put by the wiki's last word. ERR_GONE: the word denies what is put. Words that cannot
+ * be read fail the put, since they might deny it. */
 static err put_heed(struct work *w, struct page_put *q)
 {
     const struct title_word *last = work_word(w);
@@ -87,6 +102,7 @@ static err put_heed(struct work *w, struct page_put *q)
     q->first = q->heeds && q->word != NULL && last == NULL;
     if (last == NULL || q->word == NULL || !title_word_denies(last, q->word))
         return ERR_OK;
+    /* The client hears what a read would say of such a render. */
     q->trace = (struct page_trace){ .name = { .rev = q->rev, .tid = q->tid },
                                     .state = PAGE_DELETED,
                                     .at = last->asked_at,
@@ -104,6 +120,7 @@ static uint64_t put_behind(const struct work *w, const struct page_put *q)
     return q->behind > newest ? q->behind : newest;
 }
 
+/* Decides, and tells the request what came of it. Nothing is written yet. */
 static err put_decide(struct work *w, struct page_put *q, struct put_own *own)
 {
     const struct title_put request = { .rev = q->rev,
@@ -128,6 +145,7 @@ static err put_decide(struct work *w, struct page_put *q, struct put_own *own)
     if (e == ERR_GONE)
         q->trace = a->trace;
     if (e == ERR_GONE && a->trace.state != PAGE_PURGED)
+        /* A word hides what was asked for by then; asked for later, the render is above it. */
         q->again_at = title_said_until(&w->memory.title, a->trace.at);
     if (a->note != NULL)
         err_note_set(&q->note, "%s", a->note);
@@ -142,7 +160,8 @@ static err put_decide(struct work *w, struct page_put *q, struct put_own *own)
     return ERR_OK;
 }
 
-/* The bytes go with the fact that puts them. */
+/* The bytes go out with the fact that puts them. NULL: no new render, such as a put of bytes that
+ * are there. */
 static const struct titles_bytes *put_bytes(struct put_own *own)
 {
     for (unsigned i = 0; i < own->answer.facts_count; i++)
@@ -157,13 +176,14 @@ static const struct titles_bytes *put_bytes(struct put_own *own)
     return NULL;
 }
 
-/* A title is read with all its facts at each request. One that is rendered each second would fill
- * its partition within the window of its policy. What policy keeps for good does not count, but for
- * the latest: a limit there would be one that time does not lift. */
+/* Is there room for one more render? Each request reads all facts of its title. A title that is
+ * rendered each second would fill its partition within the window of its policy. Of the renders
+ * that policy keeps for good the latest alone counts: time does not lift a limit on the others. */
 static err put_room(struct work *w, struct page_put *q, const struct title_answer *a)
 {
     const struct title_memory *m = &w->memory;
     unsigned max = w->pages->opts.renders_max;
+    /* The latest is kept for good until it is superseded, and then counts as the others. */
     size_t count = m->rows_count > 0;
     bool puts = false;
     for (unsigned i = 0; i < a->facts_count; i++)
@@ -190,10 +210,13 @@ static void put_write(struct work *w)
 {
     struct page_put *q = w->request;
     struct put_own *own = w->call->own;
+    /* The decision must be made again at its stamp; put_loaded runs again, with the same bytes. */
     if (own->answer.facts_count > 0 && !work_stamp(w))
         return;
     if (own->answer.facts_count == 0)
         (void)atomic_fetch_add(&w->pages->duplicates, 1);
+    /* The first word of a title is written beside the put, also when the put itself changes
+     * nothing. */
     if (q->first)
         words_first(w, own->answer.facts, own->answer.facts_count, put_bytes(own));
     else if (own->answer.facts_count == 0)
@@ -202,19 +225,21 @@ static void put_write(struct work *w)
         work_append(w, own->answer.facts, own->answer.facts_count, put_bytes(own));
 }
 
-/* Of the render that is there already, and is to stand for what is put. */
+/* The put is answered by a render that is there already. Its bytes have to be on a quorum before
+ * that is said. */
 static void put_looked(struct work *w, err why)
 {
     const struct put_own *own = w->call->own;
     if (why == ERR_OK)
         put_write(w);
     else if (why == ERR_NOT_FOUND)
+        /* They are not: the put looks again, and may put the render itself. */
         work_without(w, &own->there);
     else
         work_end(w, why);
 }
 
-/* Again when bytes were missing: what is put was built then. */
+/* Builds the bytes. A look that comes again, as when bytes were missing, finds them built. */
 static err put_begin(struct work *w, struct page_put *q)
 {
     struct put_own *own = w->call->own;
@@ -227,6 +252,8 @@ static err put_begin(struct work *w, struct page_put *q)
     return put_build(w, q, own);
 }
 
+/* The order of the steps is that of answers: a put that is malformed, denied, decided or crowded is
+ * told the first of these. */
 static void put_loaded(struct work *w)
 {
     struct page_put *q = w->request;
@@ -240,6 +267,7 @@ static void put_loaded(struct work *w)
         e = put_room(w, q, &own->answer);
     if (e != ERR_OK)
         work_end(w, e);
+    /* `stored` is another render's name, or the same render: no new one was made. */
     else if (!q->created && title_get(&w->memory.title, q->stored, &own->there) == ERR_OK)
         work_look_bytes(w, &own->there, put_looked);
     else
@@ -255,13 +283,15 @@ enum store_start cassandra_pages_put(struct cassandra_pages *p, struct page_put 
     w->heeds = q->heeds;
     w->loaded = put_loaded;
     w->appended = put_appended;
+    /* On the pool from the start: hashing and compressing may take milliseconds. */
     work_start(w, q->domain, q->title, pages_pool(p, &q->call));
     return STORE_LATER;
 }
 
 /* ---- orders ---- */
 
-/* What the title is now tells what an order did. */
+/* An order is written. The title with the facts of the order shows the effect.
+ */
 static void order_appended(struct work *w)
 {
     struct page_order *o = w->request;
@@ -284,6 +314,7 @@ static void order_appended(struct work *w)
     work_end(w, e);
 }
 
+/* As put_loaded: runs once more when the decision has to be made at its stamp. */
 static void order_loaded(struct work *w)
 {
     struct page_order *o = w->request;
@@ -303,6 +334,7 @@ static void order_loaded(struct work *w)
         return;
     }
     title_answer_init(a);
+    /* In the request, since order_appended needs the facts again. */
     o->call.own = a;
     err e = title_decide_order(&w->memory.title, &request, &o->render, a);
     if (e == ERR_GONE)
@@ -336,6 +368,7 @@ enum store_start cassandra_pages_order(struct cassandra_pages *p, struct page_or
                      "the title is empty or too long, or a tid is given without its revision");
         return store_call_done(&o->call, ERR_BAD);
     }
+    /* Conditions are judged one by one, so an order with a condition cannot stand for others. */
     if (o->kind == ORDER_EXTEND && o->has_tid && work_allow(&o->condition) == NULL)
         return pages_extend(p, o);
     pages_order_start(p, o);

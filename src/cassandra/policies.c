@@ -1,4 +1,11 @@
-/* policies.c - policies as cells of the catalogue, and in words. */
+/* policies.c - policies of buckets as cells of the catalogue, judged against a file, and in words.
+ * For the store, the verbs of `palimpsest policy`, and buckets of values.
+ *
+ * The key of a cell is the bucket's name, a NUL and the policy's number. So the cells of a bucket
+ * are in order of their numbers. The encoding of a cell is policy_put's. Cells are never changed,
+ * so it may grow only by a new POLICY_VERSION. Invariant: numbers of a bucket go from 1 on without
+ * a hole, and instants rise. Anything else is ERR_CORRUPT: a server that misses a policy would
+ * answer otherwise than the others. */
 #include "cassandra/policies.h"
 
 #include "base/units.h"
@@ -21,6 +28,8 @@ bool policy_key_put(struct buf *b, str bucket, uint32_t number)
     return buf_status(b) == ERR_OK;
 }
 
+/* All kinds of policy have all fields: fields that a kind does not look at are stored as they are.
+ */
 void policy_put(struct buf *b, const struct title_plan *p)
 {
     const struct page_policy *o = &p->plan.policy;
@@ -35,6 +44,8 @@ void policy_put(struct buf *b, const struct title_plan *p)
         buf_put_be64(b, (uint64_t)numbers[i]);
 }
 
+/* Reads a cell and judges it as strictly as options are: another program, or a hand, may have
+ * written it. False: *out is untouched. */
 static bool policy_get(str value, struct title_plan *out)
 {
     struct cursor c = { .rest = value };
@@ -50,6 +61,7 @@ static bool policy_get(str value, struct title_plan *out)
     bool fine = true;
     for (unsigned i = 0; i < COUNT_OF(numbers); i++) {
         *numbers[i] = (int64_t)cursor_be64(&c);
+        /* An instant or a window below 0 would turn comparisons around. */
         fine &= *numbers[i] >= 0;
     }
     if (!known || !cursor_done(&c) || kind >= POLICY_KINDS || !fine)
@@ -64,7 +76,8 @@ static bool policy_get(str value, struct title_plan *out)
     return true;
 }
 
-/* Their numbers go from 1 on, their instants from the beginning on. */
+/* Is this the policy that comes behind that one? before NULL: it is the first, in force from the
+ * beginning. */
 static bool plan_follows(const struct title_plan *p, const struct title_plan *before, size_t index)
 {
     if (p->plan.number != index + 1)
@@ -77,8 +90,10 @@ err policies_of(const struct catalog_rows *rows, str bucket, struct arena *a, st
 {
     struct buf key;
     buf_init(&key, CATALOG_KEY_BYTES_MAX);
+    /* Number 0 is less than that of any policy, so the cells of the bucket begin here. */
     bool fine = policy_key_put(&key, bucket, 0);
     size_t from = catalog_rows_from(rows, buf_str(&key)), count = 0;
+    /* The name with its NUL: bucket "a" is not taken for the beginning of "ab". */
     str prefix = str_take(buf_str(&key), bucket.n + 1);
     while (fine && from + count < rows->count && str_starts(rows->cells[from + count].key, prefix))
         count++;
@@ -100,6 +115,7 @@ err policies_of(const struct catalog_rows *rows, str bucket, struct arena *a, st
     return ERR_OK;
 }
 
+/* The last one whose instant has come; instants rise. */
 const struct title_plan *policies_at(const struct policies *p, store_time now)
 {
     size_t i = p->count;
@@ -110,6 +126,7 @@ const struct title_plan *policies_at(const struct policies *p, store_time now)
 
 /* ---- against a file ---- */
 
+/* The last policy counts, in force or not yet: it is what an operator applied last. */
 static err bucket_check(const struct policies *p, const struct page_bucket_opts *b,
                         struct err_note *note)
 {
@@ -135,6 +152,7 @@ static err bucket_check(const struct policies *p, const struct page_bucket_opts 
 err policies_check(const struct catalog_rows *rows, const struct page_bucket_opts *buckets,
                    unsigned count, struct err_note *note)
 {
+    /* The policies are looked at and dropped with the arena. */
     struct arena a;
     err e = ERR_OK;
     arena_init(&a, POLICIES_ARENA_BYTES_MAX);
@@ -148,6 +166,8 @@ err policies_check(const struct catalog_rows *rows, const struct page_bucket_opt
     return e;
 }
 
+/* A reader who names a render is promised that it stays. Another server may learn of that only
+ * within the skew of clocks, so the policy has to keep what is superseded for longer. */
 err policies_fit(const struct page_bucket_opts *b, int64_t max_skew_ns, struct err_note *note)
 {
     const struct page_policy *p = &b->policy;
@@ -173,6 +193,7 @@ static void print_time(struct buf *out, const char *name, int64_t ns)
 
 void policies_print(const char *bucket, const struct page_policy *p, struct buf *out)
 {
+    /* A bucket of values is named by its table, which begins with a dot (policies.h). */
     bool values = bucket[0] == '.', graced = values && p->kind == POLICY_LATEST_HASH;
     bool grouped = p->kind == POLICY_LATEST || p->kind == POLICY_INTERVAL;
     buf_put(out, str_of(page_policy_name(p->kind)));

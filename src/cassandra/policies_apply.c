@@ -1,9 +1,11 @@
-/* policies_apply.c - writes the policies of a file to the catalogue, as far as they are new.
+/* policies_apply.c - writes the policies of a file to the catalogue, as far as they are new. For
+ * `palimpsest policy apply`.
  *
  *   LOAD (at SERIAL) -> CHANGE (if the generation is still that) -> over
  *     ^                   |
  *     +---- somebody else changed them
- * The same again changes nothing: what was written is what is there. */
+ * Invariant: applying the same file again changes nothing, since what was written is what is there.
+ */
 #include "cassandra/policies_impl.h"
 
 #include <stdlib.h>
@@ -11,12 +13,13 @@
 
 enum { ROUNDS_MAX = 10 };
 
+/* One application under way. It frees itself in apply_end. */
 struct apply {
     struct policies_apply *apply;
     struct catalog_load load;
     struct catalog_change change;
-    struct catalog_id generation;
-    struct catalog_put puts[POLICIES_BUCKETS_MAX];
+    struct catalog_id generation;                  /* of the scope, as LOAD saw it */
+    struct catalog_put puts[POLICIES_BUCKETS_MAX]; /* one for each of apply.applied */
     unsigned rounds;
 };
 
@@ -28,6 +31,7 @@ static void apply_end(struct apply *a, err why)
     out->call.done(&out->call);
 }
 
+/* The next cell of the change. Key and value lie in the caller's arena, which lives until done. */
 static err cell_make(struct apply *a, str bucket, const struct title_plan *plan)
 {
     struct policies_apply *out = a->apply;
@@ -45,6 +49,9 @@ static err cell_make(struct apply *a, str bucket, const struct title_plan *plan)
     return fits && p->key.p != NULL && p->value.p != NULL ? ERR_OK : ERR_LIMIT;
 }
 
+/* The instant from which a new policy holds. The first policy of a bucket holds from the beginning.
+ * A later policy holds from behind the last one, and so far ahead that all servers know it by then.
+ */
 static store_time from_when(const struct policies_apply *p, const struct policies *of)
 {
     if (of->count == 0)
@@ -56,6 +63,7 @@ static store_time from_when(const struct policies_apply *p, const struct policie
     return store_time_max(store_time_add(p->now, ahead), behind_last);
 }
 
+/* Adds a policy of one bucket to the change, unless the cluster's last one is the same. */
 static err bucket_apply(struct apply *a, const struct catalog_rows *rows,
                         const struct page_bucket_opts *b)
 {
@@ -90,6 +98,8 @@ static err bucket_apply(struct apply *a, const struct catalog_rows *rows,
 
 static void apply_load(struct apply *a);
 
+/* Another server's change makes this one begin again. So does not a change whose end is unknown:
+ * the caller is told. */
 static void apply_changed(struct store_call *c)
 {
     struct catalog_change *q = CONTAINER_OF(c, struct catalog_change, call);
@@ -117,6 +127,8 @@ static void apply_change(struct apply *a)
     store_call_then(catalog_change(out->catalog, &a->change), &a->change.call);
 }
 
+/* The scope as it is. Each round judges from the beginning, and forgets the cells of the round
+ * before. */
 static void apply_loaded(struct store_call *c)
 {
     struct catalog_load *l = CONTAINER_OF(c, struct catalog_load, call);
@@ -145,6 +157,7 @@ static void apply_load(struct apply *a)
     a->load = (struct catalog_load){
         .call = { .home = out->call.home, .done = apply_loaded, .deadline = out->call.deadline },
         .scope = STR(POLICIES_SCOPE),
+        /* At SERIAL: a change that is being written elsewhere is seen, and not run into. */
         .serial = true
     };
     store_call_then(catalog_load(out->catalog, &a->load), &a->load.call);

@@ -1,7 +1,8 @@
-/* restbase.c - the reader: its statements, and the rows of one render.
+/* restbase.c - the reader of RESTBase's tables: its statements, how revisions are written there,
+ * and the rows of one render. For walks and looks.
  *
- * The rows of a render are asked for at the same time, one request for each table. Their bytes stay
- * where the client put them until restbase_fetch_fini. */
+ * The rows of a render are asked for at the same time, one request for each table.
+ * Invariant: the parts of a fetch borrow the answers, which are held until restbase_fetch_fini. */
 #include "cassandra/restbase_impl.h"
 
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 
 enum { VALUES_BYTES_MAX = 256 << 10 /* of a key: domain, title, revision, render */ };
 
+/* RESTBase cuts names and hashes them, so a name may hold capitals and other letters. */
 void restbase_quote(const char *name, char *out)
 {
     *out++ = '"';
@@ -24,6 +26,8 @@ void restbase_quote(const char *name, char *out)
     *out = '\0';
 }
 
+/* Nothing is written, so there is no timestamp; whoever calls sets the statement and the deadline.
+ */
 void restbase_request(struct cql_request *q, void (*done)(struct cql_request *q))
 {
     *q = (struct cql_request){ .class = CQL_FOREGROUND, .parts_count = 1, .done = done };
@@ -37,8 +41,10 @@ void restbase_request(struct cql_request *q, void (*done)(struct cql_request *q)
 /* A varint: two's complement, the first byte first. */
 static bool varint_read(str bytes, int64_t *out)
 {
+    /* Revisions of more than 64 bits are none of a wiki. */
     if (bytes.n == 0 || bytes.n > sizeof *out)
         return false;
+    /* Starts from the sign, so that shorter numbers are extended by it. */
     uint64_t n = (bytes.p[0] & 0x80) != 0 ? UINT64_MAX : 0;
     for (size_t i = 0; i < bytes.n; i++)
         n = (n << 8) | (unsigned char)bytes.p[i];
@@ -46,6 +52,8 @@ static bool varint_read(str bytes, int64_t *out)
     return true;
 }
 
+/* The column says how the revision is written; statements are not checked by type, since tables
+ * differ. */
 bool restbase_rev(const struct cql_cell *cell, uint64_t *out)
 {
     int64_t n = 0;
@@ -64,6 +72,8 @@ bool restbase_rev(const struct cql_cell *cell, uint64_t *out)
 
 /* ---- names ---- */
 
+/* Keeps the revision's bytes as they came: a further question about this render gives them back,
+ * whatever their form. */
 void restbase_name_take(struct restbase_name *n, const struct cql_cell *cells)
 {
     str rev, tid;
@@ -80,7 +90,8 @@ void restbase_name_take(struct restbase_name *n, const struct cql_cell *cells)
     }
 }
 
-/* The shortest two's complement, as Cassandra wants it. */
+/* Writes the shortest two's complement, which Cassandra wants of a varint. One bit stays for the
+ * sign. */
 static size_t varint_write(uint64_t n, char *out)
 {
     unsigned bytes = 1;
@@ -93,6 +104,7 @@ static size_t varint_write(uint64_t n, char *out)
 
 bool restbase_name_put(struct restbase_name *n, enum restbase_revs revs)
 {
+    /* A revision that the column cannot hold is in no row. */
     uint64_t max = revs == RESTBASE_INT ? INT32_MAX : INT64_MAX;
     if (n->rev == 0 || n->rev > max)
         return false;
@@ -118,6 +130,8 @@ bool restbase_name_put(struct restbase_name *n, enum restbase_revs revs)
 /* ---- the reader ---- */
 
 PRINTF_LIKE(2, 3)
+/* Texts live in the reader, since the client borrows them: the reader is freed behind the client.
+ */
 static void text_build(char text[RESTBASE_TEXT_BYTES], const char *format, ...)
 {
     va_list args;
@@ -127,6 +141,7 @@ static void text_build(char text[RESTBASE_TEXT_BYTES], const char *format, ...)
     INVARIANT(n > 0 && n < RESTBASE_TEXT_BYTES); /* names of keyspaces are bounded */
 }
 
+/* All statements only read, so each may be sent twice. */
 static const struct cql_statement *statement(struct restbase *r, const char *name, const char *text,
                                              struct err_note *note)
 {
@@ -135,6 +150,8 @@ static const struct cql_statement *statement(struct restbase *r, const char *nam
         note);
 }
 
+/* The row of one content. Columns that a table may lack are asked for only where its schema has
+ * them. */
 static bool row_statement(struct restbase *r, unsigned i, struct err_note *note)
 {
     const struct restbase_table *t = &r->tables[i];
@@ -149,6 +166,8 @@ static bool row_statement(struct restbase *r, unsigned i, struct err_note *note)
     return r->row[i] != NULL;
 }
 
+/* Of the first table, which says which renders there are: keys by token, names of a title, and the
+ * newest name. */
 static bool key_statements(struct restbase *r, struct err_note *note)
 {
     char keyspace[2 * RESTBASE_NAME_BYTES + 2];
@@ -158,6 +177,7 @@ static bool key_statements(struct restbase *r, struct err_note *note)
                "FROM %s.\"data\" WHERE token(\"_domain\", \"key\") > ? "
                "AND token(\"_domain\", \"key\") <= ?",
                keyspace);
+    /* A range of tokens is one question for the nodes that hold it. */
     text_build(r->names_text,
                "SELECT \"rev\", \"tid\" FROM %s.\"data\" WHERE \"_domain\" = ? AND \"key\" = ? "
                "ORDER BY \"rev\" DESC, \"tid\" DESC",
@@ -218,7 +238,8 @@ void restbase_free(struct restbase **rp)
 
 /* ---- the rows of a render ---- */
 
-/* The cells of one row. ERR_NOT_FOUND: there is none. */
+/* Reads the one row that there can be. ERR_NOT_FOUND: there is none. ERR_CORRUPT: the table has
+ * other columns than its schema said. */
 static err row_cells(const struct restbase_row *row, struct cql_cell *cells, unsigned wanted)
 {
     struct cql_rows rows = row->request.out.rows;
@@ -229,12 +250,15 @@ static err row_cells(const struct restbase_row *row, struct cql_cell *cells, uns
     return ERR_OK;
 }
 
+/* Null and missing are the same: no text. */
 static str text_cell(const struct cql_cell *cell)
 {
     str bytes;
     return cql_get_bytes(cell, &bytes) ? bytes : STR_NONE;
 }
 
+/* Takes one content. A row that is missing in the first table means that the render has gone
+ * meanwhile. In another table the render lacks a content. */
 static err row_take(struct restbase_fetch *f, unsigned i)
 {
     const struct restbase_table *t = &f->reader->tables[i];
@@ -254,6 +278,7 @@ static err row_take(struct restbase_fetch *f, unsigned i)
     return ERR_OK;
 }
 
+/* All answers are there. The first failure is told, by the keyspace where it happened. */
 static void fetch_end(struct restbase_fetch *f)
 {
     for (unsigned i = 0; i < f->reader->tables_count; i++) {
@@ -268,6 +293,7 @@ static void fetch_end(struct restbase_fetch *f)
     f->done(f);
 }
 
+/* The answer stays where it is; the fetch goes on with the last one. */
 static void on_row(struct cql_request *q)
 {
     struct restbase_row *row = CONTAINER_OF(q, struct restbase_row, request);
@@ -300,12 +326,15 @@ void restbase_fetch_start(struct restbase_fetch *f)
     f->note.text[0] = '\0';
     f->gone = false;
     f->bytes = 0;
+    /* Set before any request goes out: an answer may be there soon, though never inside the start.
+     */
     f->waiting = count;
     memset(f->parts, 0, sizeof f->parts);
     for (unsigned i = 0; i < count; i++)
         row_start(f, i);
 }
 
+/* Some may have answered already, and are held. */
 void restbase_fetch_cancel(struct restbase_fetch *f)
 {
     for (unsigned i = 0; f->waiting > 0 && i < f->reader->tables_count; i++)

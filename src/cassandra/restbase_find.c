@@ -1,8 +1,9 @@
-/* restbase_find.c - which keyspaces are tables of RESTBase's, and what their schemas say.
+/* restbase_find.c - finds the keyspaces that are tables of RESTBase's, and reads what their schemas
+ * say. For `palimpsest import restbase` and the server's secondary.
  *
- * Without names the list of all tables is read first; a keyspace that has a meta and a data is then
- * asked for its schema, one after the other. Among keyspaces that nobody named, what is of another
- * kind is passed over. */
+ * Without names the list of all tables is read first. A keyspace that has a meta and a data is then
+ * asked for its schema, one keyspace after the other. Among keyspaces that nobody named, those of
+ * another kind are passed over. A named keyspace of another kind is an error. */
 #include "cassandra/restbase_impl.h"
 
 #include <stdio.h>
@@ -20,6 +21,7 @@ static void find_end(struct restbase_find *f, err why)
     f->done(f);
 }
 
+/* Sends f->text. Statements go as text: they are of tables that no server prepares twice. */
 static void restbase_find_ask(struct restbase_find *f, str page_state,
                               void (*done)(struct cql_request *q))
 {
@@ -35,7 +37,8 @@ static void restbase_find_ask(struct restbase_find *f, str page_state,
 
 /* ---- all tables of the cluster ---- */
 
-/* Tables of a keyspace come one behind the other, in order: data before meta. */
+/* Notes a keyspace that has both tables. Tables of a keyspace come one behind the other, in order:
+ * data before meta, so the second one decides. */
 static bool table_take(struct restbase_find *f, const struct cql_cell *cells)
 {
     str keyspace, table;
@@ -56,6 +59,7 @@ static bool table_take(struct restbase_find *f, const struct cql_cell *cells)
 
 static void list_page(struct restbase_find *f, size_t state_n);
 
+/* A page of the list. The rows borrow the answer, so all is taken before it is freed. */
 static void on_page(struct cql_request *q)
 {
     struct restbase_find *f = CONTAINER_OF(q, struct restbase_find, request);
@@ -65,6 +69,7 @@ static void on_page(struct cql_request *q)
     bool good = why == ERR_OK && rows.columns != NULL && rows.columns->count == 2;
     while (good && cql_rows_next(&rows, cells))
         good = table_take(f, cells);
+    /* A page state that is too long would be no page state of ours: then the list ends here. */
     bool more = good && rows.more && rows.page_state.n <= sizeof f->page_state;
     if (more)
         memcpy(f->page_state, rows.page_state.p, rows.page_state.n);
@@ -75,6 +80,7 @@ static void on_page(struct cql_request *q)
         err_note_set(&f->note, "the list of tables cannot be read");
     why = why == ERR_OK && (!good || rows.rest.failed) ? ERR_CORRUPT : why;
     cql_outcome_fini(&q->out);
+    /* names is bounded by RESTBASE_CANDIDATES_MAX. */
     if (why == ERR_OK && buf_status(&f->names) != ERR_OK) {
         err_note_set(&f->note, "there are too many keyspaces: name those that are meant");
         why = ERR_LIMIT;
@@ -98,6 +104,7 @@ static void list_page(struct restbase_find *f, size_t state_n)
 
 /* ---- one keyspace ---- */
 
+/* The schema of one keyspace, if it has one. */
 static void on_schema(struct cql_request *q)
 {
     struct restbase_find *f = CONTAINER_OF(q, struct restbase_find, request);
@@ -117,6 +124,7 @@ static void on_schema(struct cql_request *q)
         why = restbase_schema_read(text, &table, &note);
     cql_outcome_fini(&q->out);
     bool named = f->keyspaces_count > 0;
+    /* ERR_CONFLICT: its table meta has no such columns; so it is somebody else's. */
     bool other = why == ERR_NOT_FOUND || why == ERR_BAD || why == ERR_CONFLICT;
     if (why == ERR_OK && f->count == RESTBASE_FOUND_MAX)
         f->more = true;
@@ -130,7 +138,8 @@ static void on_schema(struct cql_request *q)
     find_next(f);
 }
 
-/* The schema of the next keyspace, or the end. */
+/* Asks for the schema of the next keyspace, or ends. The names stand one behind the other, each
+ * with its NUL. */
 static void find_next(struct restbase_find *f)
 {
     char quoted[2 * RESTBASE_NAME_BYTES + 2];

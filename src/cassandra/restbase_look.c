@@ -1,13 +1,15 @@
-/* restbase_look.c - one render of a title: the name that is meant, then the rows of that name.
+/* restbase_look.c - reads one render of a title: first the name that is meant, then the rows of
+ * that name. For a server's reads that miss (src/page/secondary.h).
  *
  *   the title's newest name -> that is meant: the rows of all tables
  *        |-> none, or all are of smaller revisions: there is none
  *        |-> OF_REV: the newest name of the revision -> the rows of all tables
  *        \-> EXACT: the rows of all tables
  *
- * Of each the title's newest name is wanted: who keeps an older render has to know that it is not
- * the latest. Invariant: one thing is under way from the start until done: the request for the
- * name, or the fetch. */
+ * The title's newest name is always asked for: a caller that keeps an older render has to know that
+ * it is not the latest.
+ * Invariant: one thing is under way from the start until done: the request for the name, or the
+ * fetch. */
 #include "cassandra/restbase_impl.h"
 
 #include <stdlib.h>
@@ -15,13 +17,14 @@
 
 enum { KEY_BYTES_MAX = 64 << 10 /* of domain, title, revision */ };
 
+/* One look. Owner: the caller, until it is done. */
 struct restbase_look {
     uint32_t magic;
     struct restbase_look_opts opts;
     err why;
     struct err_note note;
     struct restbase_render render;
-    struct restbase_name name;
+    struct restbase_name name; /* that is meant, or asked for */
     /* the newest name */
     bool asking;
     struct cql_request request;
@@ -38,6 +41,7 @@ bool restbase_can_look(const struct restbase_table *tables, unsigned count)
     return count > 0 && tables[0].revs != RESTBASE_STRING;
 }
 
+/* The last thing that a look does by itself: done may free it. */
 static void look_done(struct restbase_look *l, err why, const char *note)
 {
     l->why = why;
@@ -52,6 +56,7 @@ static void on_fetched(struct restbase_fetch *f)
 {
     struct restbase_look *l = CONTAINER_OF(f, struct restbase_look, fetch);
     l->fetching = false;
+    /* The parts borrow the fetch, which lives as long as the look. */
     memcpy(l->render.parts, f->parts, sizeof l->render.parts);
     if (f->why == ERR_OK && !f->gone && !f->parts[0].there)
         l->render.unfit = "its value is null";
@@ -61,6 +66,7 @@ static void on_fetched(struct restbase_fetch *f)
         look_done(l, f->gone ? ERR_NOT_FOUND : ERR_OK, NULL);
 }
 
+/* The render that is meant has a name; asks for its rows. */
 static void fetch_begin(struct restbase_look *l)
 {
     const struct restbase_look_opts *o = &l->opts;
@@ -80,7 +86,8 @@ static void fetch_begin(struct restbase_look *l)
 
 static void name_begin(struct restbase_look *l, bool of_rev);
 
-/* ERR_NOT_FOUND: none, also where a partition has nothing but static columns. */
+/* Reads the one name of an answer. ERR_NOT_FOUND: there is none, also where a partition has nothing
+ * but static columns. */
 static err name_read(struct restbase_look *l, struct restbase_name *out)
 {
     struct cql_rows rows = l->request.out.rows;
@@ -98,7 +105,8 @@ static err name_read(struct restbase_look *l, struct restbase_name *out)
     return ERR_OK;
 }
 
-/* This one is meant. */
+/* This name is meant. A name that is no name of ours has no rows to ask for: the look is done, and
+ * the render is unfit. */
 static void name_take(struct restbase_look *l, const struct restbase_name *name)
 {
     l->name = *name;
@@ -111,7 +119,8 @@ static void name_take(struct restbase_look *l, const struct restbase_name *name)
     look_done(l, ERR_OK, NULL);
 }
 
-/* The title's newest name is known. One whose revision is no number is greater than none. */
+/* The title's newest name is known. A name whose revision is no number counts as greater than any.
+ */
 static void newest_take(struct restbase_look *l, const struct restbase_name *newest)
 {
     const struct restbase_look_opts *o = &l->opts;
@@ -120,11 +129,14 @@ static void newest_take(struct restbase_look *l, const struct restbase_name *new
         name_take(l, newest);
         return;
     }
+    /* Rows are in order of revisions: there is no greater one. */
     if (newest->unfit == NULL && newest->rev < o->rev) {
         look_done(l, ERR_NOT_FOUND, NULL);
         return;
     }
+    /* The newest render is asked for: the caller's will be the latest. */
     bool is_newest = same_rev && newest->unfit == NULL && tid_cmp(newest->tid, o->tid) == 0;
+    /* Else the caller learns that a greater render exists: by a greater revision, or by its own. */
     l->render.newest = o->select == RESTBASE_EXACT && is_newest ? 0
                        : newest->rev > o->rev                   ? newest->rev
                                                                 : o->rev;
@@ -134,12 +146,14 @@ static void newest_take(struct restbase_look *l, const struct restbase_name *new
         fetch_begin(l);
 }
 
+/* A name was read, the title's newest or the revision's newest; the statement tells which. */
 static void on_name(struct cql_request *q)
 {
     struct restbase_look *l = CONTAINER_OF(q, struct restbase_look, request);
     struct restbase_name name;
     struct err_note note = q->out.note;
     err why = name_read(l, &name);
+    /* Looked at before the part is used again for the next request. */
     bool failed = q->out.why != ERR_OK, of_rev = l->part.statement == l->opts.reader->of_rev;
     l->asking = false;
     cql_outcome_fini(&q->out);
@@ -155,6 +169,7 @@ static void on_name(struct cql_request *q)
         newest_take(l, &name);
 }
 
+/* Asks for the newest name of the title, or of the revision. */
 static void name_begin(struct restbase_look *l, bool of_rev)
 {
     const struct restbase_look_opts *o = &l->opts;
@@ -181,6 +196,7 @@ struct restbase_look *restbase_look_start(const struct restbase_look_opts *opts)
     struct restbase *r = opts->reader;
     MAGIC_CHECK(r, RESTBASE_MAGIC);
     struct restbase_name name = { .rev = opts->rev, .tid = opts->tid };
+    /* A revision that the table cannot hold is missing: no question is needed. */
     if (opts->select != RESTBASE_LATEST && !restbase_name_put(&name, r->tables[0].revs))
         return NULL;
     struct restbase_look *l = calloc(1, sizeof *l);
@@ -192,6 +208,7 @@ struct restbase_look *restbase_look_start(const struct restbase_look_opts *opts)
     return l;
 }
 
+/* done comes soon all the same, by the request that ends. */
 void restbase_look_cancel(struct restbase_look *l)
 {
     MAGIC_CHECK(l, LOOK_MAGIC);
@@ -221,6 +238,7 @@ void restbase_look_free(struct restbase_look **lp)
     INVARIANT(!l->asking);
     INVARIANT(!l->fetching);
     l->magic = 0;
+    /* The fetch was begun only when a name was found. */
     if (l->fetch.reader != NULL)
         restbase_fetch_fini(&l->fetch);
     free(l);

@@ -1,6 +1,7 @@
-/* restbase_meta.c - reads the JSON that RESTBase keeps in its tables: schemas and headers.
+/* restbase_meta.c - reads the JSON that RESTBase keeps in its tables: schemas and headers. Pure.
  *
- * It is outside text: anything may stand in it. A fuzzer feeds it (test/fuzz/fuzz_restbase.c). */
+ * The texts come from outside, and anything may stand in them. A fuzzer feeds them
+ * (test/fuzz/fuzz_restbase.c). */
 #include "cassandra/restbase.h"
 
 #include "base/utf8.h"
@@ -8,8 +9,10 @@
 
 #include <string.h>
 
+/* Of values in a schema, and of entries in its index: more are no schema. */
 enum { SCHEMA_VALUES_MAX = 4096, INDEX_MAX = 64 };
 
+/* word NULL is none of them. */
 static bool word_is_one_of(const char *word, const char *const *words)
 {
     for (; *words != NULL; words++)
@@ -29,6 +32,8 @@ static err other_kind(struct err_note *note, const char *why)
     return ERR_NOT_FOUND;
 }
 
+/* Looks for the four attributes that an import needs, each of a readable type; and for two more,
+ * which may be missing. */
 static err attributes_read(const json_t *attributes, struct restbase_table *out,
                            struct err_note *note)
 {
@@ -60,7 +65,8 @@ static err attributes_read(const json_t *attributes, struct restbase_table *out,
     return ERR_OK;
 }
 
-/* One hash key, key; two range keys, rev and tid, in one direction. */
+/* Judges the index: one hash key, which is key; two range keys, rev and tid, in one direction. Then
+ * the newest row is at one end. Static columns are of no concern. */
 static err index_read(const json_t *index, struct err_note *note)
 {
     static const char *const wanted[] = { "rev", "tid" };
@@ -86,11 +92,13 @@ static err index_read(const json_t *index, struct err_note *note)
     }
     if (hashes != 1)
         return other_kind(note, "its rows are not found by key alone");
+    /* Mixed directions would put the greatest name of a revision at an end that nobody looks at. */
     if (ranges != COUNT_OF(wanted) || strcmp(order[0], order[1]) != 0)
         return other_kind(note, "its rows are not in order of rev and tid");
     return ERR_OK;
 }
 
+/* *out is touched before all is judged; the caller passes a copy. */
 static err schema_take(const json_t *doc, struct restbase_table *out, struct err_note *note)
 {
     str table = json_body_text(json_object_get(doc, "table"));
@@ -99,12 +107,13 @@ static err schema_take(const json_t *doc, struct restbase_table *out, struct err
         why = index_read(json_object_get(doc, "index"), note);
     if (why != ERR_OK)
         return why;
+    /* "parsoid_ng.html": the content is what stands behind the first dot. */
     size_t dot = str_find(table, '.');
     str content = dot < table.n ? str_skip(table, dot + 1) : table;
     if (table.n == 0 || !str_to_cstr(table, out->table, sizeof out->table))
         return other_kind(note, "it has no name");
     if (!str_to_cstr(content, out->content, sizeof out->content))
-        out->content[0] = '\0'; /* whoever wants it gives it a name */
+        out->content[0] = '\0'; /* the caller has to give the content another name */
     return ERR_OK;
 }
 
@@ -116,6 +125,7 @@ err restbase_schema_read(str text, struct restbase_table *out, struct err_note *
         return ERR_BAD;
     }
     struct err_note place = { .text = "" };
+    /* Few values are read, so that a nest of brackets cannot make a tree of any size. */
     if (json_body_parse_few(text, SCHEMA_VALUES_MAX, &doc, &place) != ERR_OK) {
         err_note_set(note, "its schema is no JSON: %.150s", place.text);
         return ERR_BAD;
@@ -130,6 +140,7 @@ err restbase_schema_read(str text, struct restbase_table *out, struct err_note *
 
 /* ---- headers ---- */
 
+/* Names of headers are compared without case, and kept in lower case. */
 static err name_lower(struct arena *a, str name, str *out)
 {
     char *p = arena_alloc(a, name.n);
@@ -146,7 +157,8 @@ static bool is_number(str value)
     return value.n > 0 && (value.p[0] == '-' || (value.p[0] >= '0' && value.p[0] <= '9'));
 }
 
-/* Of one member; what is passed over, as a lone surrogate, is ERR_OK too. */
+/* Takes one member. ERR_OK also says that the member is passed over: its value is neither text nor
+ * number, or a string is damaged (a lone surrogate). */
 static err header_read(struct arena *a, str quoted, str value, struct restbase_header *out,
                        unsigned *count)
 {
@@ -154,6 +166,7 @@ static err header_read(struct arena *a, str quoted, str value, struct restbase_h
     bool text = value.p[0] == '"';
     if (!text && !is_number(value))
         return ERR_OK;
+    /* A number is kept as it is written. */
     err why = json_slice_string(a, quoted, &h.name);
     if (why == ERR_OK && text)
         why = json_slice_string(a, value, &h.value);
@@ -161,6 +174,7 @@ static err header_read(struct arena *a, str quoted, str value, struct restbase_h
         why = name_lower(a, h.name, &h.name);
     if (why != ERR_OK)
         return why == ERR_LIMIT ? why : ERR_OK;
+    /* The first of two members with one name stays. */
     for (unsigned i = 0; i < *count; i++)
         if (str_eq(out[i].name, h.name))
             return ERR_OK;

@@ -1,16 +1,18 @@
-/* restbase_walk.c - all renders of a domain, by token ranges, with bounded memory.
+/* restbase_walk.c - reads all renders of a domain, by token ranges, with bounded memory. For
+ * imports.
  *
- * The ring is cut into RANGES ranges, which are read one after the other: the keys of a range by
- * pages, of other domains too, since a partition is found by domain and key together. Titles of the
- * domain become jobs, some at a time; a job reads the names of its renders by pages, newest first,
- * and then one render after the other. Invariants:
- * - A job has at most one request for names, or one fetch, under way; or one render that waits to
- * be taken.
- * - Jobs begin in order of tokens, so the oldest job's token is where a later walk has to begin.
- * Two keys of one token are both read then, since a walk takes its first token in.
- * - While bytes_max of renders wait, a fetch starts only when none is under way and none waits.
- * A failure of one request ends the walk: nothing more starts; the caller may begin another. A row
- * that is too large for an answer is given as one that is unfit. */
+ * The ring is cut into RANGES ranges, which are read one after the other. The keys of a range are
+ * read by pages, keys of other domains too, since a partition is found by domain and key together.
+ * Titles of the domain become jobs, some at a time. A job reads the names of its renders by pages,
+ * newest first, and then one render after the other.
+ * Invariants:
+ *   1 a job has at most one request for names, or one fetch, under way; or one render that waits to
+ *     be taken;
+ *   2 jobs begin in order of tokens, so the oldest job's token is where a later walk has to begin.
+ *     Two keys of one token are both read then, since a walk takes its first token in;
+ *   3 while bytes_max of renders wait, a fetch starts only when none is under way and none waits;
+ *   4 a failure of one request ends the walk: nothing more starts, and the caller may begin
+ *     another. A row that is too large for an answer is given as a render that is unfit. */
 #include "cassandra/restbase_impl.h"
 
 #include "base/list.h"
@@ -27,18 +29,21 @@ enum {
     KEYS_BYTES_MAX = 64,
 };
 
+/* NAMES: names are asked for. IDLE: job_step says what is next. FETCH: rows are asked for. READY:
+ * render waits for the caller. TAKEN: the caller has it. */
 enum job_state { JOB_NAMES, JOB_IDLE, JOB_FETCH, JOB_READY, JOB_TAKEN };
 
+/* One title. Owner: the walk, from job_new until nothing is left of the title. */
 struct job {
     struct list link; /* of walk.jobs, in order of tokens */
     struct restbase_walk *walk;
-    enum job_state state;
+    enum job_state state; /* the walk: see job_state */
     int64_t token;
     str title;  /* its bytes lie behind it */
     bool known; /* the names of a page are there */
     struct restbase_name names[NAME_ROWS];
-    unsigned count, at;
-    bool more; /* names of another page */
+    unsigned count, at; /* of names; `at` is the render that is next, or under way */
+    bool more;          /* names of another page */
     struct buf page_state;
     struct cql_request request; /* for names */
     struct cql_part part;
@@ -51,17 +56,17 @@ struct restbase_walk {
     uint32_t magic;
     struct restbase_walk_opts opts;
     struct list jobs;
-    unsigned jobs_count, fetching;
-    size_t held; /* bytes that wait to be taken, or are taken */
-    struct job *taken;
+    unsigned jobs_count, fetching; /* fetching: jobs in the state FETCH */
+    size_t held;                   /* bytes that wait to be taken, or are taken */
+    struct job *taken;             /* the job whose render the caller has; NULL: none */
     /* keys */
     struct cql_request keys;
     struct cql_part part;
     struct cql_values values;
     struct buf page_state;
-    struct cql_rows rows; /* of the outcome that is held */
-    bool asking, rows_held, keys_done;
-    int64_t low, high; /* the range: behind low, up to high */
+    struct cql_rows rows;              /* of the outcome that is held */
+    bool asking, rows_held, keys_done; /* rows_held: a page of keys whose rows are not used up */
+    int64_t low, high;                 /* the range: behind low, up to high */
     bool stopped;
     err failed;
     struct err_note note;
@@ -75,6 +80,8 @@ static void walk_changed(struct restbase_walk *w)
     w->opts.changed(w->opts.ctx);
 }
 
+/* The first failure stays. Requests that are under way are waited for all the same
+ * (restbase_walk_idle). */
 static void walk_fail(struct restbase_walk *w, err why, const char *note)
 {
     if (w->failed == ERR_OK) {
@@ -91,6 +98,7 @@ static bool walk_over(const struct restbase_walk *w)
 
 /* ---- jobs ---- */
 
+/* Nothing of it is under way. */
 static void job_free(struct job *j)
 {
     list_remove(&j->link);
@@ -100,6 +108,8 @@ static void job_free(struct job *j)
     free(j);
 }
 
+/* Makes a render of what was fetched; name NULL: the title itself is unfit. The caller is told that
+ * there is one. */
 static void job_render(struct job *j, const struct restbase_name *name, const char *unfit)
 {
     j->render = (struct restbase_render){ .title = j->title, .unfit = unfit };
@@ -112,11 +122,13 @@ static void job_render(struct job *j, const struct restbase_name *name, const ch
     walk_changed(j->walk);
 }
 
+/* The rows of a render are there, or the render is gone, or they could not be read. */
 static void on_fetched(struct restbase_fetch *f)
 {
     struct job *j = CONTAINER_OF(f, struct job, fetch);
     struct restbase_walk *w = j->walk;
     w->fetching--;
+    /* Counted while it waits; restbase_walk_drop takes the bytes back. */
     w->held += f->bytes;
     j->state = JOB_IDLE;
     if (f->why != ERR_OK && f->why != ERR_LIMIT)
@@ -133,6 +145,8 @@ static void on_fetched(struct restbase_fetch *f)
     walk_pump(w);
 }
 
+/* Asks for the rows of the next render. A name that is unfit is given as it is, without a question.
+ */
 static void job_fetch(struct job *j)
 {
     const struct restbase_name *name = &j->names[j->at];
@@ -158,6 +172,7 @@ static err names_take(struct job *j)
     struct cql_cell cells[2];
     j->count = j->at = 0;
     j->more = rows.more;
+    /* Names are at most as many as were asked for; the array has no room for more. */
     if (rows.columns == NULL || rows.columns->count != 2 || rows.count > NAME_ROWS)
         return ERR_CORRUPT;
     while (cql_rows_next(&rows, cells))
@@ -165,7 +180,8 @@ static err names_take(struct job *j)
     buf_clear(&j->page_state);
     if (rows.more)
         buf_put(&j->page_state, rows.page_state);
-    /* A partition that has nothing but static columns is one row without a name. */
+    /* A partition that has static columns alone is one row without a name: the title has no render.
+     */
     str rev;
     if (j->count == 1 && !cql_get_bytes(&cells[0], &rev))
         j->count = 0;
@@ -185,6 +201,7 @@ static void on_names(struct cql_request *q)
     walk_pump(j->walk);
 }
 
+/* Asks for the first page of names, or the next one: page_state is empty at first. */
 static void job_names(struct job *j)
 {
     struct restbase *r = j->walk->opts.reader;
@@ -199,10 +216,12 @@ static void job_names(struct job *j)
     j->request.params.page_state = buf_str(&j->page_state);
     j->request.deadline = mono_add_ms(clock_mono(r->clock), r->timeout_ms);
     j->state = JOB_NAMES;
+    /* Also when it fails: then the walk is over. */
     j->known = true;
     cql_start(r->client, &j->request);
 }
 
+/* A job for one key. Its title stands behind the job in memory. */
 static void job_new(struct restbase_walk *w, str title, int64_t token)
 {
     struct job *j = calloc(1, sizeof *j + title.n);
@@ -215,19 +234,20 @@ static void job_new(struct restbase_walk *w, str title, int64_t token)
     j->title = (str){ .p = (char *)(j + 1), .n = title.n };
     list_append(&w->jobs, &j->link);
     w->jobs_count++;
+    /* Such a title cannot be one of ours. It is told to the caller by its token's render. */
     if (title.n == 0 || title.n > RESTBASE_TITLE_BYTES_MAX) {
         j->known = true;
         job_render(j, NULL, title.n == 0 ? "its title is empty" : "its title is too long");
     }
 }
 
-/* May one more render be read? */
+/* May one more render be read? One always may when nothing waits, however large it is. */
 static bool fetch_fits(const struct restbase_walk *w)
 {
     return w->held < w->opts.bytes_max || (w->fetching == 0 && w->held == 0);
 }
 
-/* What an idle job does next. False: nothing is left of it. */
+/* Takes the next step of an idle job. False: the job is done. */
 static bool job_step(struct job *j)
 {
     if (j->at < j->count) {
@@ -243,6 +263,8 @@ static bool job_step(struct job *j)
 
 /* ---- keys ---- */
 
+/* The last token of the range that this token is in. Tokens are signed: they are moved to 0 and up,
+ * where a range is a multiple of its width. */
 static int64_t range_end(int64_t low)
 {
     uint64_t width = UINT64_MAX / RANGES + 1, at = (uint64_t)low - (uint64_t)INT64_MIN;
@@ -250,6 +272,7 @@ static int64_t range_end(int64_t low)
     return (int64_t)(end + (uint64_t)INT64_MIN);
 }
 
+/* A page of keys. The answer is held while jobs are made of its rows. */
 static void on_keys(struct cql_request *q)
 {
     struct restbase_walk *w = CONTAINER_OF(q, struct restbase_walk, keys);
@@ -268,6 +291,7 @@ static void on_keys(struct cql_request *q)
     walk_pump(w);
 }
 
+/* Asks for the next page of the range, behind low and up to high. */
 static void keys_ask(struct restbase_walk *w)
 {
     struct restbase *r = w->opts.reader;
@@ -285,7 +309,8 @@ static void keys_ask(struct restbase_walk *w)
     cql_start(r->client, &w->keys);
 }
 
-/* The page is used up: the next one, or the next range. */
+/* The page is used up: asks for the next one, or for the next range. Behind the last range no key
+ * comes any more. */
 static void keys_turn(struct restbase_walk *w)
 {
     buf_clear(&w->page_state);
@@ -311,7 +336,8 @@ static void keys_turn(struct restbase_walk *w)
     keys_ask(w);
 }
 
-/* Jobs for the keys that are there. */
+/* Makes jobs of the keys that are there, as many as may be at once. Keys of other domains are
+ * passed over. */
 static void keys_take(struct restbase_walk *w)
 {
     struct cql_cell cells[3];
@@ -328,6 +354,8 @@ static void keys_take(struct restbase_walk *w)
 
 /* ---- the walk ---- */
 
+/* Does all that can be done now: idle jobs take their next step, and new jobs take the place of
+ * finished ones. Called behind each answer, and when a render was dropped. */
 static void walk_pump(struct restbase_walk *w)
 {
     if (walk_over(w))
@@ -341,6 +369,7 @@ static void walk_pump(struct restbase_walk *w)
     }
     unsigned before = w->jobs_count;
     keys_take(w);
+    /* New jobs are idle; each takes its first step. */
     if (w->jobs_count > before)
         walk_pump(w);
     else if (w->keys_done && w->jobs_count == 0)
@@ -356,6 +385,8 @@ struct restbase_walk *restbase_walk_new(const struct restbase_walk_opts *opts)
     INVARIANT(w != NULL);
     *w = (struct restbase_walk){ .magic = WALK_MAGIC,
                                  .opts = *opts,
+                                 /* The statement asks for tokens behind low, and the walk takes its
+                                  * first token in. */
                                  .low = opts->from > INT64_MIN ? opts->from - 1 : INT64_MIN,
                                  .high = range_end(opts->from) };
     list_init(&w->jobs);
@@ -364,7 +395,8 @@ struct restbase_walk *restbase_walk_new(const struct restbase_walk_opts *opts)
     return w;
 }
 
-/* Where a walk has to begin that gives what this one has not. */
+/* The token where a later walk must begin to find the renders that this one has not given. That is
+ * at the oldest job, or behind the keys that are worked off. */
 static int64_t walk_from(const struct restbase_walk *w)
 {
     struct list *first = list_first(&w->jobs);
@@ -376,11 +408,13 @@ enum restbase_next restbase_walk_next(struct restbase_walk *w, const struct rest
 {
     MAGIC_CHECK(w, WALK_MAGIC);
     INVARIANT(w->taken == NULL);
+    /* Older jobs first, so that their end lets a later walk begin further on. */
     for (struct list *l = w->jobs.next; l != &w->jobs; l = l->next) {
         struct job *j = CONTAINER_OF(l, struct job, link);
         if (j->state != JOB_READY)
             continue;
         j->state = JOB_TAKEN;
+        /* Worked out when it is taken: older jobs may have ended since the render was made. */
         j->render.from = walk_from(w);
         w->taken = j;
         *out = &j->render;
@@ -402,6 +436,7 @@ void restbase_walk_drop(struct restbase_walk *w)
     w->taken = NULL;
     w->held -= j->fetch.bytes;
     j->fetch.bytes = 0;
+    /* The bytes go back to the client; the job goes on with its next render. */
     restbase_fetch_fini(&j->fetch);
     j->at++;
     j->state = JOB_IDLE;
@@ -430,6 +465,7 @@ void restbase_walk_stop(struct restbase_walk *w)
     }
 }
 
+/* Fetches are counted; requests for names are a state of their job. */
 bool restbase_walk_idle(const struct restbase_walk *w)
 {
     MAGIC_CHECK(w, WALK_MAGIC);

@@ -1,6 +1,10 @@
-/* rows.c - the copy, and changes: read, decide, write, until nobody was in between.
+/* rows.c - a row store on a scope of the catalogue, for keys and roles (src/auth). Views read a
+ * copy. Changes read, decide and write, again until no other server comes in between.
  *
- * Invariant: when a change returns ERR_OK, the copy of this server has it, or there is none. */
+ * Changes block the calling thread, and need the loop to turn meanwhile.
+ * Invariants:
+ *   1 when a change returns ERR_OK, the copy of this server has it, or there is none;
+ *   2 a copy that may be older than ttl_ms is not read. */
 #include "cassandra/rows.h"
 
 #include "base/log.h"
@@ -16,9 +20,9 @@ struct cassandra_rows {
     struct row_store store;
     struct cassandra_rows_opts opts;
     struct catalog_watch *watch;
-    pthread_mutex_t lock; /* of what is below */
-    unsigned changing;
-    bool stopping, watch_stopped;
+    pthread_mutex_t lock;         /* of what is below */
+    unsigned changing;            /* changes that have entered and not left */
+    bool stopping, watch_stopped; /* watch_stopped: the watch has nothing under way any more */
     void (*stopped)(void *ctx);
     void *stopped_ctx;
 };
@@ -38,6 +42,7 @@ static bool is_fresh(const struct cassandra_rows *r, mono fresh_at)
     return clock_mono(r->opts.clock).ns <= mono_add_ms(fresh_at, r->opts.ttl_ms).ns;
 }
 
+/* Asked at each check of a key, so no lock: the watch keeps the instant beside the copy. */
 static bool rows_known(struct row_store *s)
 {
     struct cassandra_rows *r = rows_of(s);
@@ -53,6 +58,7 @@ static struct row_view *rows_view_begin(struct row_store *s)
     mono fresh_at;
     v->view.ops = &cassandra_rows_ops;
     v->rows = catalog_watch_rows(r->watch, &fresh_at);
+    /* Rows stay NULL then, and each reading of the view is ERR_UNAVAILABLE. */
     if (v->rows != NULL && !is_fresh(r, fresh_at))
         catalog_rows_drop(&v->rows);
     return &v->view;
@@ -60,7 +66,8 @@ static struct row_view *rows_view_begin(struct row_store *s)
 
 /* ---- a change ---- */
 
-struct waiter { /* of one call of the catalogue */
+/* one call of the catalogue that a thread waits for; it lies on that thread's stack */
+struct waiter {
     pthread_mutex_t lock;
     pthread_cond_t turned;
     bool over;
@@ -81,6 +88,7 @@ static void waiter_init(struct waiter *w)
     w->over = false;
 }
 
+/* Told under the lock: the waiter destroys it as soon as it may go on. */
 static void waiter_tell(struct waiter *w)
 {
     INVARIANT(pthread_mutex_lock(&w->lock) == 0);
@@ -89,7 +97,7 @@ static void waiter_tell(struct waiter *w)
     INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
 }
 
-/* Each call ends by its deadline. */
+/* Each call ends by its deadline, so the wait does. Ends the waiter, too. */
 static void waiter_wait(struct waiter *w)
 {
     INVARIANT(pthread_mutex_lock(&w->lock) == 0);
@@ -110,10 +118,12 @@ static void change_over(struct store_call *c)
     waiter_tell(&CONTAINER_OF(c, struct change_wait, change.call)->waiter);
 }
 
+/* Reads the scope and waits for it. serial: also what is being written just now. */
 static err rows_load(struct cassandra_rows *r, bool serial, mono deadline,
                      struct catalog_rows **out, struct err_note *why)
 {
     struct load_wait w = {
+        /* home_here: the call ends on the client's loop thread, which wakes the waiter. */
         .load = { .call = { .home = home_here(), .done = load_over, .deadline = deadline },
                   .scope = str_of(r->opts.scope),
                   .serial = serial }
@@ -128,6 +138,7 @@ static err rows_load(struct cassandra_rows *r, bool serial, mono deadline,
     return w.load.call.why;
 }
 
+/* Writes all rows of a change, if nobody has changed the scope since it was read. */
 static err writes_send(struct cassandra_rows *r, const struct rows_txn *t, mono deadline,
                        struct err_note *why)
 {
@@ -151,25 +162,29 @@ static err writes_send(struct cassandra_rows *r, const struct rows_txn *t, mono 
     return w.change.call.why;
 }
 
-/* What this server has decided holds here at once: else nobody may be told that it is done. */
+/* A decision of this server holds here at once. Otherwise the copy is forgotten: the old copy must
+ * not answer once the caller knows that the change is done. */
 static void copy_renew(struct cassandra_rows *r, mono deadline)
 {
     struct catalog_rows *rows = NULL;
     struct err_note why;
     if (rows_load(r, false, deadline, &rows, &why) == ERR_OK)
+        /* By now this reading may be older than the watch's own copy; the later one stays. */
         catalog_watch_take(r->watch, rows);
     else
         catalog_watch_forget(r->watch);
     catalog_rows_drop(&rows);
 }
 
-/* ERR_CONFLICT: another server was first. *decided: the result is the decision's. */
+/* One round: read, decide, write. ERR_CONFLICT: another server was first. *decided: the result is
+ * the decision's own, and final. */
 static err change_try(struct cassandra_rows *r, const struct row_change *c, mono deadline,
                       bool *decided, struct err_note *why)
 {
     struct rows_txn *t = calloc(1, sizeof *t);
     INVARIANT(t != NULL);
     t->txn.ops = t->view.view.ops = &cassandra_rows_ops;
+    /* The decision reads its own writes, before they are sent. */
     t->view.writes = &t->writes;
     t->now = clock_store(r->opts.clock);
     *decided = false;
@@ -183,6 +198,7 @@ static err change_try(struct cassandra_rows *r, const struct row_change *c, mono
                      "a change on a store of many servers writes at most %d rows; take away keys "
                      "and bindings one by one first",
                      CATALOG_CHANGE_MAX);
+    /* Nothing written means that nothing has to be sent; the decision stands as it is. */
     if (e == ERR_OK && t->writes.count > 0) {
         *decided = false;
         e = writes_send(r, t, deadline, why);
@@ -195,7 +211,8 @@ static err change_try(struct cassandra_rows *r, const struct row_change *c, mono
     return e;
 }
 
-/* The cluster's reasons are for the log. */
+/* Says what the caller is told: the cluster's own reasons are for the log. Not carried out and not
+ * known are told alike, since a change that failed may still happen. */
 static err change_failed(const struct cassandra_rows *r, const struct row_change *c, err e,
                          const struct err_note *why)
 {
@@ -211,6 +228,7 @@ static err change_failed(const struct cassandra_rows *r, const struct row_change
     return e == ERR_SHUTDOWN || e == ERR_CORRUPT ? e : ERR_UNAVAILABLE;
 }
 
+/* Counts a change in, unless the store stops. */
 static bool change_enter(struct cassandra_rows *r)
 {
     INVARIANT(pthread_mutex_lock(&r->lock) == 0);
@@ -226,7 +244,7 @@ static void rows_are_stopped(void *ctx)
     r->stopped(r->stopped_ctx);
 }
 
-/* Under the lock. */
+/* Under the lock, by the last change or the watch. The caller hears of it on the loop. */
 static void stop_if_over(struct cassandra_rows *r)
 {
     if (r->stopping && r->watch_stopped && r->changing == 0)
@@ -245,6 +263,7 @@ static void change_leave(struct cassandra_rows *r)
 static err rows_change(struct row_store *s, const struct row_change *c)
 {
     struct cassandra_rows *r = rows_of(s);
+    /* One deadline for all rounds. */
     mono deadline = mono_add_ms(clock_mono(r->opts.clock), CASSANDRA_ROWS_WAIT_MS);
     struct err_note why = { .text = "" };
     bool decided = false;
@@ -252,6 +271,8 @@ static err rows_change(struct row_store *s, const struct row_change *c)
     INVARIANT(!loop_is_here(r->opts.catalog->loop)); /* which has to turn meanwhile */
     if (!change_enter(r))
         return ERR_SHUTDOWN;
+    /* A round that lost to another server begins again; each of a few writers wins sooner or later.
+     */
     for (unsigned i = 0; i < CASSANDRA_ROWS_ROUNDS && e == ERR_CONFLICT && !decided; i++)
         e = change_try(r, c, deadline, &decided, &why);
     if (e != ERR_OK && !decided)
@@ -289,6 +310,7 @@ const struct row_store_ops cassandra_rows_ops = {
 
 /* ---- life ---- */
 
+/* Another server has changed the scope: caches made from it end. */
 static void rows_changed(void *ctx, struct catalog_rows *rows)
 {
     (void)rows; /* it is the watch's copy already */
@@ -332,6 +354,7 @@ void cassandra_rows_stop(struct cassandra_rows *r, void (*stopped)(void *ctx), v
     r->stopped = stopped;
     r->stopped_ctx = ctx;
     INVARIANT(pthread_mutex_unlock(&r->lock) == 0);
+    /* Outside the lock: the watch may be done at once. */
     catalog_watch_stop(r->watch, rows_watch_stopped, r);
 }
 

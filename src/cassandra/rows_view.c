@@ -1,18 +1,21 @@
-/* rows_view.c - reading: the copy, and over it what the change at work has written.
+/* rows_view.c - reading of rows.h: the copy, and over it the rows that the change at work has
+ * written.
  *
- * A walk remembers the key where it stands, and looks anew each time: so it may go on while its
- * change writes. A cell holds the value's size, the value, and the text beside it. */
+ * A cell holds the value's size, the value, and the text beside it.
+ * Invariant: a walk remembers the key where it stands, and looks for the key again each time. So it
+ * may go on while its change writes. */
 #include "cassandra/rows_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* One walk over a range of keys. Owner: the caller, until rows_cursor_close. */
 struct walk {
     struct row_cursor cursor;
     const struct rows_view *view;
     char at[CATALOG_KEY_BYTES_MAX], until[CATALOG_KEY_BYTES_MAX];
     size_t at_n, until_n;
-    bool behind; /* at was given already */
+    bool behind; /* the row at `at` was given already */
 };
 
 void rows_view_end(struct row_view *view)
@@ -22,6 +25,7 @@ void rows_view_end(struct row_view *view)
     free(v);
 }
 
+/* Reads a cell; the row borrows the copy, or the writes. */
 static err row_take(str key, str cell, struct row *out)
 {
     struct cursor c = { .rest = cell };
@@ -32,7 +36,8 @@ static err row_take(str key, str cell, struct row *out)
     return ERR_OK;
 }
 
-/* The first row whose key is not less; behind: greater. */
+/* The first row whose key is not less; behind: whose key is greater. Merges two ordered lists:
+ * cells of the copy, and writes of the change, which stand in the place of cells. */
 static err row_from(const struct rows_view *v, str key, bool behind, struct row *out)
 {
     const struct rows_writes *w = v->writes;
@@ -42,6 +47,7 @@ static err row_from(const struct rows_view *v, str key, bool behind, struct row 
         i++;
     if (behind && k < writes && str_eq(w->at[k].key, key))
         k++;
+    /* A row that the change has removed is gone past, together with its cell. */
     for (;;) {
         bool has_cell = i < v->rows->count, has_write = k < writes;
         int order = has_cell && has_write ? str_cmp(w->at[k].key, v->rows->cells[i].key)
@@ -81,6 +87,7 @@ err rows_more(struct row_view *view, const struct row *row, char *out)
     return ERR_OK;
 }
 
+/* Keys of all rows fit, so a bound that comes from a row fits; a caller's bounds are short. */
 static size_t bound_copy(char *to, str from)
 {
     INVARIANT(from.n <= CATALOG_KEY_BYTES_MAX);
@@ -107,6 +114,7 @@ err rows_cursor_next(struct row_cursor *cursor, struct row *out)
     if (c->view->rows == NULL)
         return ERR_UNAVAILABLE;
     err e = row_from(c->view, (str){ .p = c->at, .n = c->at_n }, c->behind, &row);
+    /* until_n 0: the walk goes to the last row. */
     if (e == ERR_OK && c->until_n > 0 &&
         str_cmp(row.key, (str){ .p = c->until, .n = c->until_n }) >= 0)
         e = ERR_NOT_FOUND;

@@ -1,4 +1,7 @@
-/* rows_write.c - what a change has written, before any of it is sent. */
+/* rows_write.c - keeps what a change has written, before any of it is sent (rows.c).
+ *
+ * Invariant: writes are in order of keys, and no key stands twice: the last write of a key counts.
+ */
 #include "cassandra/rows_impl.h"
 
 #include <stdlib.h>
@@ -29,6 +32,7 @@ void rows_writes_clear(struct rows_writes *w)
 static struct rows_write *write_place(struct rows_writes *w, str key)
 {
     unsigned i = rows_writes_from(w, key);
+    /* The caller overwrites the whole place. */
     if (i < w->count && str_eq(w->at[i].key, key)) {
         free(w->at[i].bytes);
         return &w->at[i];
@@ -42,6 +46,7 @@ static struct rows_write *write_place(struct rows_writes *w, str key)
     return &w->at[i];
 }
 
+/* Keeps a copy of key and cell in one allocation. cell NULL: the row is removed. */
 static err write_add(struct rows_writes *w, str key, const struct buf *cell)
 {
     struct rows_write *at = write_place(w, key);
@@ -61,6 +66,7 @@ static err write_add(struct rows_writes *w, str key, const struct buf *cell)
     return ERR_OK;
 }
 
+/* The value's size has two bytes in a cell; `more` is what is left of the cell. */
 err rows_put(struct row_txn *txn, str key, str value, str more)
 {
     struct rows_txn *t = CONTAINER_OF(txn, struct rows_txn, txn);
@@ -77,6 +83,7 @@ err rows_put(struct row_txn *txn, str key, str value, str more)
     return e;
 }
 
+/* A key that is too long is in no row. */
 err rows_remove(struct row_txn *txn, str key)
 {
     struct rows_txn *t = CONTAINER_OF(txn, struct rows_txn, txn);

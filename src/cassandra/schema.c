@@ -1,10 +1,14 @@
-/* schema.c - looks at the schema's version, and applies what is missing.
+/* schema.c - looks at the schema's version, and applies what is missing. For a store that opens,
+ * store_watch.c, and `palimpsest store schema`.
  *
  * Steps of an apply; after each that changes the schema all nodes are waited for:
  *   KEYSPACE -> META -> LOCK -> LOOK -> TABLES -> COLUMNS -> STATEMENT (each that is missing)
  *   -> NOTE -> UNLOCK
  * A look is LOOK -> TABLES -> COLUMNS.
- * A lock that is left by a run that broke off ends by itself after SCHEMA_LOCK_S. */
+ * Invariants:
+ *   1 one run at a time changes tables: it holds the lock. A lock that is left by a run that broke
+ *     off ends by itself after SCHEMA_LOCK_S;
+ *   2 the version is noted last: by then the keyspace has all tables of that version. */
 #include "cassandra/schema_impl.h"
 
 #include "cassandra/titles.h"
@@ -28,13 +32,15 @@ enum step {
     STEP_UNLOCK,
 };
 
+/* One look or apply. It frees itself in schema_end, on the client's loop. */
 struct schema {
     struct schema_opts opts;
     schema_done_fn *done;
     void *ctx;
-    bool applies;
+    bool applies; /* an apply; else a look, which writes nothing */
     enum step step;
-    unsigned at, column; /* of schema_tables: what comes next */
+    /* of schema_tables, and of that table: what statement_next looks at next */
+    unsigned at, column;
     struct schema_there there;
     struct schema_found found;
     char lock[LOCK_BYTES]; /* of this run, so that a lock that was taken unseen is known again */
@@ -52,6 +58,7 @@ static void schema_end(struct schema *s, err why)
 
 static void schema_done(struct cql_request *q);
 
+/* Sends s->text; schema_done goes on from s->step. */
 static void schema_ask(struct schema *s, enum step step)
 {
     struct cql_request *q = &s->request;
@@ -60,8 +67,10 @@ static void schema_ask(struct schema *s, enum step step)
     q->params.consistency = CQL_LOCAL_QUORUM;
     q->params.timestamp_us = CQL_NO_TIMESTAMP;
     q->params.now_s = CQL_NO_NOW;
+    /* LOCAL_SERIAL is enough: schemas are applied from one place. */
     if (step == STEP_LOCK || step == STEP_UNLOCK)
         q->params.serial = CQL_LOCAL_SERIAL;
+    /* The row 'schema' is written without a condition, so it needs a time of its own. */
     if (step == STEP_NOTE)
         q->params.timestamp_us = clock_wall(s->opts.clock).ns / NS_PER_US;
     q->deadline = s->opts.deadline;
@@ -79,6 +88,8 @@ static void text_set(struct schema *s, const char *format, ...)
 }
 
 /* The statement of a step of an apply. */
+/* Makes the statement of a step, and sends it. Statements go as text: the client prepares nothing
+ * whose table may be missing. */
 static void schema_step(struct schema *s, enum step step)
 {
     const char *keyspace = s->opts.keyspace;
@@ -111,7 +122,7 @@ static void schema_step(struct schema *s, enum step step)
                  keyspace);
         break;
     case STEP_STATEMENT:
-        break; /* set by who goes on to it */
+        break; /* set by schema_next_statement */
     case STEP_NOTE:
         text_set(s, "INSERT INTO %s.meta (key, value) VALUES ('schema', '%d')", keyspace,
                  SCHEMA_VERSION);
@@ -123,7 +134,8 @@ static void schema_step(struct schema *s, enum step step)
     schema_ask(s, step);
 }
 
-/* A table that is not there, or a column that one lacks. False: there is none. */
+/* Makes the next statement: a table that is not there, or a column that a table lacks. False:
+ * nothing is missing. */
 static bool statement_next(struct schema *s)
 {
     str column;
@@ -131,6 +143,7 @@ static bool statement_next(struct schema *s)
         const struct schema_table *t = &schema_tables[s->at];
         if (!schema_table_is_there(&s->there, s->at)) {
             text_set(s, "CREATE TABLE IF NOT EXISTS %s.%s %s", s->opts.keyspace, t->name, t->rest);
+            /* Past the table: its statement makes all columns. */
             s->at++;
             return true;
         }
@@ -147,10 +160,11 @@ static void schema_next_statement(struct schema *s)
     if (statement_next(s))
         schema_ask(s, STEP_STATEMENT);
     else
+        /* The version is noted already when tables alone were missing. */
         schema_step(s, s->found.version == SCHEMA_VERSION ? STEP_UNLOCK : STEP_NOTE);
 }
 
-/* With the lock taken nothing ends before it is given back. */
+/* Ends the run by an error. With the lock taken the lock is given back first. */
 static void schema_fail(struct schema *s, err why)
 {
     s->why = why;
@@ -160,6 +174,8 @@ static void schema_fail(struct schema *s, err why)
         schema_end(s, why);
 }
 
+/* All nodes have the change, or the deadline has passed. Steps up to META follow their order;
+ * STATEMENT has as many as are missing. */
 static void schema_agreed(void *ctx, err why)
 {
     struct schema *s = ctx;
@@ -173,7 +189,8 @@ static void schema_agreed(void *ctx, err why)
     }
 }
 
-/* Was the lock taken? A try before may have been, whose answer was lost. */
+/* Was the lock taken? The answer of a try before may have been lost, and then the row holds our own
+ * word. */
 static bool lock_is_ours(struct schema *s)
 {
     struct cql_rows rows = s->request.out.rows;
@@ -183,12 +200,13 @@ static bool lock_is_ours(struct schema *s)
     if (rows.columns == NULL || rows.columns->count > COUNT_OF(cells) ||
         !cql_rows_next(&rows, cells) || !cql_get_bool(&cells[0], &applied))
         return false;
+    /* A refused write shows the row: [applied], key, value. */
     if (!applied && rows.columns->count == 3 && !cql_get_bytes(&cells[2], &holder))
         return false;
     return applied || str_eq(holder, str_of(s->lock));
 }
 
-/* False: the row is there and says no number. */
+/* Reads the version. No row is version 0. False: the row is there and says no number. */
 static bool version_take(struct schema *s)
 {
     struct cql_rows rows = s->request.out.rows;
@@ -209,6 +227,7 @@ static void schema_looked(struct schema *s)
     if (!version_take(s)) {
         err_note_set(&s->note, "%s.meta holds no version of the schema", s->opts.keyspace);
         schema_fail(s, ERR_CORRUPT);
+        /* A newer program has tables that this one does not know: it must not touch them. */
     } else if (s->applies && s->found.version > SCHEMA_VERSION) {
         err_note_set(&s->note, "the schema of %s has version %u, and this program knows %d",
                      s->opts.keyspace, s->found.version, SCHEMA_VERSION);
@@ -218,7 +237,9 @@ static void schema_looked(struct schema *s)
     }
 }
 
-/* What is missing of the version that is noted was dropped, and its rows are gone. */
+/* All is read. A table that the noted version has, and the keyspace lacks, was dropped with its
+ * rows. The operator must allow another one (make_missing). A column of another type is another
+ * program's table, and never mended. */
 static void schema_compared(struct schema *s)
 {
     schema_compare(&s->there, &s->found);
@@ -245,6 +266,7 @@ static bool there_take(struct schema *s)
     return fine;
 }
 
+/* The step has gone well; the next one follows from what it read. */
 static void schema_taken(struct schema *s)
 {
     switch (s->step) {
@@ -286,10 +308,12 @@ static void schema_taken(struct schema *s)
 static void schema_done(struct cql_request *q)
 {
     struct schema *s = CONTAINER_OF(q, struct schema, request);
-    /* Neither keyspace nor table: nothing was ever applied, or it was dropped. */
+    /* The keyspace or the table is missing: it was never made, or was dropped. A look goes on to
+     * say which tables are there. */
     bool nothing = !s->applies && s->step == STEP_LOOK && q->out.code == CQL_INVALID;
     err why = nothing ? ERR_OK : q->out.why;
     if (why == ERR_OK) {
+        /* The step that follows uses the request again, or frees it with the run. */
         struct cql_outcome out = q->out;
         if (nothing)
             schema_step(s, STEP_TABLES);
@@ -298,6 +322,7 @@ static void schema_done(struct cql_request *q)
         cql_outcome_fini(&out);
         return;
     }
+    /* The first failure is told, and not that of giving the lock back. */
     if (s->why == ERR_OK)
         s->note = q->out.note;
     cql_outcome_fini(&q->out);

@@ -1,7 +1,10 @@
-/* schema_tables.c - the tables of the schema, and what a keyspace lacks of them.
+/* schema_tables.c - the tables of the schema, and what a keyspace lacks of them. Pure, for
+ * schema.c.
  *
- * Columns are read out of the statements that make the tables: "(name type, name type static, ...,
- * PRIMARY KEY ...". Types are single words. */
+ * Columns are read out of the statements that make the tables, so each is said once: "(name type,
+ * name type static, ..., PRIMARY KEY ...". Types are single words.
+ * Invariant: a column's place in its statement is its bit in schema_there; so a table has
+ * SCHEMA_COLUMNS_MAX columns at most. */
 #include "cassandra/schema_impl.h"
 
 #include "base/buf.h"
@@ -9,10 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Behind "CREATE TABLE IF NOT EXISTS KEYSPACE.name ": each is safe to run twice. The first is made
- * before the lock, which lies in it. */
+/* Behind "CREATE TABLE IF NOT EXISTS KEYSPACE.name ": each is safe to run twice. The first table is
+ * made before the lock, which lies in it. Rows of `stashes` and `due` end by TTL and are never
+ * deleted, so a gc_grace of three hours does: as long as hints are kept. */
 const struct schema_table schema_tables[SCHEMA_TABLES] = {
     { 1, "meta", "(key text, value text, PRIMARY KEY (key))" },
+    /* Facts that are no puts have the lesser kind, so they come first; puts follow from the newest
+     * name down. */
     { 1, "title",
       "(bucket text, domain text, title text, kind tinyint, "
       "rev bigint, tid blob, at bigint, n int, srv int, fact blob, "
@@ -20,6 +26,7 @@ const struct schema_table schema_tables[SCHEMA_TABLES] = {
       "WITH CLUSTERING ORDER BY (kind ASC, rev DESC, tid DESC, at ASC, n ASC, srv ASC) "
       "AND gc_grace_seconds = 864000 "
       "AND compaction = {'class': 'LeveledCompactionStrategy'}" },
+    /* Content first: the newest bytes of one content are the first row of their range. */
     { 1, "body",
       "(bucket text, domain text, title text, content text, "
       "rev bigint, tid blob, digest blob, chunk int, bytes blob, "
@@ -94,6 +101,8 @@ struct columns {
     str keys; /* "((a, b), c)" and what follows */
 };
 
+/* Reads the columns of a table out of its statement. A mistake in a statement ends the process at
+ * the first look. */
 static void columns_of(unsigned table, struct columns *out)
 {
     str rest = str_skip(str_of(schema_tables[table].rest), 1);
@@ -109,8 +118,10 @@ static void columns_of(unsigned table, struct columns *out)
     out->keys = str_skip(rest, STR("PRIMARY KEY ").n);
 }
 
+/* A key column cannot be added to a table: without it the table is another one. */
 static bool column_is_key(const struct columns *all, str name)
 {
+    /* The text behind the keys names other things. */
     str rest = all->keys, behind = STR(" WITH ");
     rest = str_take(rest, str_find_str(rest, behind));
     while (rest.n > 0) {
@@ -127,6 +138,7 @@ static bool column_is_key(const struct columns *all, str name)
 
 /* ---- what is there ---- */
 
+/* SCHEMA_TABLES: it is none of ours. A keyspace may hold tables of others. */
 static unsigned table_find(str name)
 {
     unsigned i = 0;
@@ -135,6 +147,7 @@ static unsigned table_find(str name)
     return i;
 }
 
+/* An id of zeros is no id that Cassandra gives. */
 bool schema_table_is_there(const struct schema_there *t, unsigned table)
 {
     static const unsigned char none[SCHEMA_ID_BYTES];
@@ -158,6 +171,8 @@ bool schema_tables_take(struct schema_there *t, struct cql_rows rows)
     return !rows.rest.failed;
 }
 
+/* Notes that a column is there, and whether its type is the one wanted. Columns that no statement
+ * has are gone past: a newer program may have added them. */
 static void column_take(struct schema_there *t, unsigned table, str name, str type)
 {
     struct columns all;
@@ -191,6 +206,8 @@ bool schema_columns_take(struct schema_there *t, struct cql_rows rows)
 
 /* ---- what is missing ---- */
 
+/* Counts and names the columns that one table lacks. A missing key column counts as another table.
+ */
 static void table_compare(const struct schema_there *t, unsigned table, struct schema_found *found,
                           struct buf *names)
 {
@@ -209,6 +226,7 @@ static void table_compare(const struct schema_there *t, unsigned table, struct s
     }
 }
 
+/* Names stand in one text, ", " before each; the first two bytes are cut off. */
 void schema_compare(const struct schema_there *t, struct schema_found *found)
 {
     struct buf names;
@@ -217,9 +235,11 @@ void schema_compare(const struct schema_there *t, struct schema_found *found)
     for (unsigned i = 0; i < SCHEMA_TABLES; i++)
         any |= schema_table_is_there(t, i);
     for (unsigned i = 0; i < SCHEMA_TABLES; i++) {
+        /* `meta` belongs to every version. A keyspace without any table is new, and lacks nothing.
+         */
         bool wanted = i == SCHEMA_META ? any : schema_tables[i].version <= found->version;
         if (schema_table_is_there(t, i)) {
-            /* which columns the tables of another version have is not known */
+            /* which columns the tables of another version have is not known here */
             if (found->version == 0 || found->version == SCHEMA_VERSION)
                 table_compare(t, i, found, &names);
         } else if (wanted) {
@@ -241,6 +261,7 @@ bool schema_column_lacks(const struct schema_there *t, unsigned table, unsigned 
     columns_of(table, &all);
     for (; *at < all.count; ++*at) {
         if ((t->columns[table] & 1u << *at) != 0)
+            /* Name, type and "static" stand together in the statement. */
             continue;
         const struct column *c = &all.at[*at];
         *column = (str){ .p = c->name.p, .n = (size_t)(c->type.p + c->type.n - c->name.p) };
@@ -255,6 +276,7 @@ bool schema_is_whole(const struct schema_found *f)
     return f->tables_missing == 0 && f->columns_missing == 0 && f->columns_other == 0;
 }
 
+/* The worst first: tables that were dropped, then no schema at all, then another version. */
 err schema_tell(const struct schema_found *f, unsigned version, const char *keyspace,
                 struct err_note *note)
 {

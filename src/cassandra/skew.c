@@ -1,5 +1,10 @@
-/* skew.c - see skew.h. Two requests at once, each at a node of its own where there are two: the
- * client takes nodes in random order. */
+/* skew.c - compares this server's clock with those of two nodes, for store.c: when it opens, and
+ * each skew_period.
+ *
+ * Two requests go out at once. The client takes nodes in random order, so each request asks a node
+ * of its own where there are two.
+ * Invariant: ahead_ns is 0 unless a clock is certainly off: the time of the exchange and the node's
+ * whole milliseconds are allowed for. */
 #include "cassandra/skew.h"
 
 #include "cql/cql.h"
@@ -8,13 +13,14 @@
 
 enum { NODES = 2 };
 
+/* One comparison. It frees itself behind the last answer. */
 struct skew {
     struct skew_opts opts;
     skew_done_fn *done;
     void *ctx;
-    store_time sent;
-    unsigned left, answered;
-    int64_t ahead_ns;
+    store_time sent;         /* by this server's clock */
+    unsigned left, answered; /* left: requests under way */
+    int64_t ahead_ns;        /* of the answer that was nearest */
     err why;
     struct ask {
         struct skew *skew;
@@ -40,7 +46,8 @@ static bool node_time(const struct cql_request *q, int64_t *ns)
     return true;
 }
 
-/* The node looked at its clock between sent and now, and told whole milliseconds. */
+/* By how much the clock is ahead at least. The node looked at its clock between sent and now, and
+ * told whole milliseconds: a time within that says nothing. */
 static int64_t ahead_of(store_time sent, store_time now, int64_t node_ns)
 {
     if (node_ns + NS_PER_MS < sent.ns)
@@ -57,6 +64,7 @@ static void answered(struct cql_request *q)
         s->why = q->out.why;
     } else if (node_time(q, &node_ns)) {
         int64_t ahead_ns = ahead_of(s->sent, clock_store(s->opts.clock), node_ns);
+        /* The nearer node counts: one node whose clock is wrong stops nobody. */
         if (s->answered++ == 0 || size_of(ahead_ns) < size_of(s->ahead_ns))
             s->ahead_ns = ahead_ns;
     } else {
@@ -82,6 +90,7 @@ void skew_look(const struct skew_opts *o, skew_done_fn *done, void *ctx)
         *q = (struct cql_request){ .way = CQL_WAY_TEXT,
                                    .text = STR("SELECT toUnixTimestamp(now()) FROM system.local"),
                                    .done = answered };
+        /* The node's own clock is asked for, so one node answers. `now()` is made there. */
         q->params.consistency = CQL_ONE;
         q->params.timestamp_us = CQL_NO_TIMESTAMP;
         q->params.now_s = CQL_NO_NOW;

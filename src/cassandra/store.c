@@ -1,10 +1,14 @@
-/* store.c - opens the store, watches it, and sends each request on its way.
+/* store.c - opens the store, watches it, and lets requests pass its gate.
  *
- *   SCHEMA -> POLICIES -> NUMBER -> CLOCK -> open        each step, when it fails, begins at SCHEMA
- * again later
+ *   SCHEMA -> POLICIES -> NUMBER -> CLOCK -> open
  *
- * Invariants: (1) a request goes to pages.h only while the store is open, and the tables are those
- * that it was opened with. (2) After cassandra_store_close nothing is started any more. */
+ * Each step, when it fails, begins at SCHEMA again a second later. All steps and ticks run on the
+ * loop.
+ * Invariants:
+ *   1 a request goes to pages.h only while the store is open, and its tables are the same as when
+ *     it was opened;
+ *   2 after cassandra_store_close nothing is started any more;
+ *   3 state goes from OPENING to OPEN to CLOSED, and never back. */
 #include "cassandra/store_impl.h"
 
 #include "base/log.h"
@@ -31,6 +35,7 @@ mono store_in_ms(const struct cassandra_store *s, int64_t ms)
 
 /* ---- opening ---- */
 
+/* The log is told once for each reason: the store asks each second. */
 static void open_failed(struct cassandra_store *s, const char *why)
 {
     bool news = strcmp(s->why.text, why) != 0;
@@ -41,8 +46,11 @@ static void open_failed(struct cassandra_store *s, const char *why)
         log_event(s->opts.log, LOG_WARN, "cluster.away", LOG_CSTR("why", why));
 }
 
+/* Judges the last comparison. The gate refuses writes while skewed is set. The log gets changes
+ * alone. */
 void store_skew_judge(struct cassandra_store *s, int64_t ahead_ns)
 {
+    /* Tests move the clock on purpose. */
     if (s->opts.unguarded)
         return;
     bool skewed = ahead_ns > s->opts.max_skew_ns || ahead_ns < -s->opts.max_skew_ns;
@@ -85,6 +93,7 @@ static void open_numbered(void *ctx, err why, uint32_t number, const struct err_
         open_failed(s, note->text);
         return;
     }
+    /* A number that was taken and is not used is lost: that costs nothing. */
     s->number = number;
     cassandra_pages_number(s->pages, number);
     values_number(s->values, number);
@@ -94,8 +103,9 @@ static void open_numbered(void *ctx, err why, uint32_t number, const struct err_
     skew_look(&o, open_compared, s);
 }
 
-/* A bucket of values keeps what its schema says, which is in the cluster, too; the options of this
- * server are used where a bucket is made. */
+/* Says in the log when options and catalogue differ for buckets of values. The schema of such a
+ * bucket decides, which is in the cluster. The options of this server count where a bucket is made.
+ */
 static void values_policies_doubt(struct cassandra_store *s, const struct catalog_rows *rows)
 {
     struct err_note note;
@@ -105,7 +115,8 @@ static void values_policies_doubt(struct cassandra_store *s, const struct catalo
                                    "start it again with the options that were applied"));
 }
 
-/* Others came: they are known before their instant. */
+/* The watch has read other policies. They are known here before their instant; what cannot be kept
+ * refuses requests (pages_plans_known). */
 static void policies_changed(void *ctx, struct catalog_rows *rows)
 {
     struct cassandra_store *s = ctx;
@@ -121,6 +132,8 @@ static void policies_changed(void *ctx, struct catalog_rows *rows)
                   LOG_CSTR("what", "the policies in the catalogue of the cluster have changed"));
 }
 
+/* Begins to follow the policies, at the first opening that comes so far. Each further opening gives
+ * its copy to the same watch. */
 static void policies_follow(struct cassandra_store *s, struct catalog_rows *rows)
 {
     if (s->policies == NULL) {
@@ -138,10 +151,13 @@ static void open_policies_read(struct store_call *call)
     struct cassandra_store *s = CONTAINER_OF(call, struct cassandra_store, load.call);
     struct err_note note = s->load.note;
     err e =
+        /* Closed meanwhile: a watch that began now would never be stopped. */
         atomic_load(&s->state) == STORE_CLOSED && call->why == ERR_OK ? ERR_SHUTDOWN : call->why;
     if (call->why == ERR_OK && e != ERR_OK)
         catalog_rows_drop(&s->load.rows);
     if (e == ERR_OK) {
+        /* The file's policies and the catalogue's must be the same; an operator mends that, so it
+         * is told as denied. */
         e = cassandra_pages_same(s->pages, s->load.rows, &note);
         if (e == ERR_OK)
             e = policies_check(s->load.rows, s->opts.values, s->opts.values_count, &note);
@@ -163,6 +179,8 @@ static void open_policies_read(struct store_call *call)
     incarnation_take(&o, open_numbered, s);
 }
 
+/* The schema was read. Another version or a missing table is no end: the verb that applies it may
+ * come later. */
 static void open_looked(void *ctx, err why, const struct schema_found *found,
                         const struct err_note *note)
 {
@@ -194,7 +212,8 @@ static void open_begin(struct cassandra_store *s)
 
 /* ---- ticks ---- */
 
-/* While the clock is wrong nothing is culled: the horizon would be wrong, too. */
+/* The upkeep of titles begins with the first tick of an open store: it needs the run's number.
+ * While the clock is wrong nothing is culled: the horizon would be wrong, too. */
 static void sweep_tick(struct cassandra_store *s)
 {
     const struct cassandra_sweep_opts o = { .pages = s->pages,
@@ -217,12 +236,14 @@ void cassandra_store_tick(struct cassandra_store *s)
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
     int64_t now_ns = clock_mono(s->opts.clock).ns;
     int state = atomic_load(&s->state);
+    /* The first try follows the client's first connection at once; later ones wait their second. */
     bool first = s->why.text[0] == '\0' && cql_is_ready(s->opts.client);
     if (state == STORE_OPENING && !s->busy && (first || now_ns >= s->open_at.ns))
         open_begin(s);
     if (state != STORE_OPEN)
         return;
     store_watch_tick(s, now_ns);
+    /* Upkeep on other tables would delete what it does not know. */
     if (atomic_load(&s->fault) == STORE_WHOLE)
         sweep_tick(s);
 }
@@ -231,6 +252,8 @@ void cassandra_store_tick(struct cassandra_store *s)
 
 err store_gate_enter(struct cassandra_store *c, bool writes, struct err_note *note)
 {
+    /* Counted first and looked at then: a closing store either sees the count, or was seen by this
+     * look. */
     (void)atomic_fetch_add(&c->starting, 1); /* the old value is of no use */
     int state = atomic_load(&c->state);
     bool whole = atomic_load(&c->fault) == STORE_WHOLE;
@@ -239,6 +262,7 @@ err store_gate_enter(struct cassandra_store *c, bool writes, struct err_note *no
     (void)atomic_fetch_sub(&c->starting, 1);
     if (state == STORE_CLOSED)
         return ERR_SHUTDOWN;
+    /* The worst is told first: what is missing, then the clock, then that the store is not open. */
     if (note != NULL && !whole)
         store_fault_note(c, note);
     else if (note != NULL && state == STORE_OPEN)
@@ -251,6 +275,8 @@ err store_gate_enter(struct cassandra_store *c, bool writes, struct err_note *no
     return ERR_UNAVAILABLE;
 }
 
+/* The request has begun: from now on the client counts requests under way, and waits for them when
+ * it stops. */
 enum store_start store_gate_leave(struct cassandra_store *c, enum store_start start)
 {
     (void)atomic_fetch_sub(&c->starting, 1);
@@ -284,6 +310,8 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
                                                 .dc = o->dc,
                                                 .buckets = o->buckets,
                                                 .buckets_count = o->buckets_count };
+    /* The first part that cannot be made ends it; values come last, and their being there says that
+     * all are. */
     if (s->titles != NULL)
         s->pages = cassandra_pages_new(&pages, note);
     const struct catalog_opts catalog = { .client = o->client,
@@ -305,6 +333,7 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
     return s;
 }
 
+/* From the last made to the first: each uses those before it. */
 void cassandra_store_free(struct cassandra_store **sp)
 {
     struct cassandra_store *s = *sp;
@@ -343,6 +372,8 @@ static void policies_stopped(void *ctx)
 void cassandra_store_close(struct cassandra_store *s)
 {
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    /* In this order: no request enters from here on, and the store waits for requests that are
+     * entering. */
     atomic_store(&s->state, STORE_CLOSED);
     atomic_store(&s->ready, false);
     while (atomic_load(&s->starting) > 0) /* each for a moment */
@@ -379,6 +410,8 @@ bool cassandra_store_ready(const struct cassandra_store *s)
 {
     struct err_note why;
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
+    /* Ready is three things: the last read was answered, the tables are there, and the policies are
+     * known. */
     return atomic_load(&s->ready) && atomic_load(&s->fault) == STORE_WHOLE &&
            pages_plans_known(s->pages, &why);
 }

@@ -1,4 +1,7 @@
-/* store_ops.c - the table of what a page store does, on pages.h: each request through the gate. */
+/* store_ops.c - the table of what a page store does (store/page_store.h), on pages.h: each request
+ * goes through the gate (store_gate_enter).
+ *
+ * Invariant: a request that the gate refuses is over at once (STORE_DONE), and is never started. */
 #include "cassandra/store_impl.h"
 
 static struct cassandra_store *store_of(struct page_store *s)
@@ -57,6 +60,7 @@ static enum store_start ops_order(struct page_store *s, struct page_order *o)
 static enum store_start ops_hear(struct page_store *s, struct page_hear *h)
 {
     struct cassandra_store *c = store_of(s);
+    /* A hearing has no note: the caller asks the wiki again, whatever the reason. */
     err e = store_gate_enter(c, true, NULL);
     return e != ERR_OK ? store_call_done(&h->call, e)
                        : store_gate_leave(c, cassandra_pages_hear(c->pages, h));
@@ -109,7 +113,8 @@ static enum store_start ops_walk(struct page_store *s, struct page_walk *w)
                        : store_gate_leave(c, cassandra_pages_walk(c->pages, w));
 }
 
-/* The store sweeps by its own ticks (sweep.h), whoever asks. */
+/* The store sweeps by its own ticks (sweep.h). The server's upkeep asks all stores, so there has to
+ * be an answer: nothing to do, ever. */
 static err ops_upkeep(struct page_store *s, bool *more, store_time *next)
 {
     (void)store_of(s);
@@ -120,6 +125,8 @@ static err ops_upkeep(struct page_store *s, bool *more, store_time *next)
 
 /* ---- the rest ---- */
 
+/* A domain's number is of this process alone, so the gate is not asked: routes are made before the
+ * store is open. */
 static err ops_domain(struct page_store *s, str name, uint32_t *out)
 {
     return cassandra_pages_domain(store_of(s)->pages, name, out);
@@ -154,14 +161,15 @@ static void ops_listen(struct page_store *s, const struct page_listener *l)
     cassandra_pages_listen(store_of(s)->pages, l);
 }
 
-/* What other servers write is told to nobody, so nobody can follow: the server refuses at its start
- * whatever would (server/options_store.c). */
+/* The writes of other servers reach no follower here. So the server refuses options that need
+ * followers when it starts (server/options_store.c). */
 static void ops_follow(struct page_store *s, const struct page_follower *f)
 {
     (void)store_of(s);
     (void)f;
 }
 
+/* There is no list of changes, so a position says an instant and no place. */
 static struct page_position ops_position(struct page_store *s)
 {
     return (struct page_position){ .at = clock_store(store_of(s)->opts.clock) };

@@ -1,5 +1,7 @@
-/* store_tables.c - the tables of the store: buckets of values (values.h), behind the same gate as
- * pages. */
+/* store_tables.c - the table store of a server on Cassandra: buckets of values (values.h), behind
+ * the same gate as pages.
+ *
+ * Queries in JSON and their parsing need no gate: values.h refuses both. */
 #include "cassandra/store_impl.h"
 
 #include "cassandra/pages_impl.h"
@@ -61,11 +63,12 @@ static enum store_start ops_update(struct table_store *s, struct table_update *u
                        : store_gate_leave(c, table_store_update(values_of(c), u));
 }
 
-/* It blocks, so it does not count as being started: what it asks of a client that was stopped fails
- * at once. */
+/* The upkeep blocks its thread for long. It does not count as being started, or a closing store
+ * would wait. Its requests to a client that was stopped fail at once. */
 static err ops_upkeep(struct table_store *s, bool *more, store_time *next)
 {
     struct cassandra_store *c = store_of(s);
+    /* A store that is not open yet, or whose clock is wrong, has no upkeep: come again soon. */
     if (store_gate_enter(c, true, NULL) != ERR_OK) {
         *more = false;
         *next = store_time_add(clock_store(c->opts.clock), CLOSED_PAUSE_S * NS_PER_S);
@@ -91,6 +94,7 @@ const struct table_store_ops cassandra_tables_ops = {
     .stats = ops_stats,
 };
 
+/* Numbers come from cassandra_pages_domain, so each number that a request has is known. */
 static bool domain_name(void *ctx, uint32_t number, str *name)
 {
     const struct cassandra_store *c = ctx;

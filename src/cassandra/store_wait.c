@@ -1,7 +1,9 @@
-/* store_wait.c - a request that its caller waits for: on a pool thread, or on the loop's while the
- * server starts, which then runs the loop: it carries the request out. It ends within WAIT_MS, so
- * the waiting does, too. done runs on the thread that ended the request, for the pool's may all be
- * waiting. */
+/* store_wait.c - a note of a domain, read while its caller waits (page_store_note_get). The caller
+ * is a pool thread, or the loop's own thread while the server starts.
+ *
+ * The loop carries the request out. So a caller on the loop's thread runs the loop meanwhile
+ * (opts.turn). The request ends within WAIT_MS, so the waiting does, too. Its done runs on the
+ * thread that ended the request: all threads of the pool may be waiting. */
 #include "cassandra/store_impl.h"
 
 #include <semaphore.h>
@@ -9,10 +11,11 @@
 
 enum { WAIT_MS = 10000 };
 
+/* One waiting, on the stack of the caller. */
 struct note_wait {
     struct cassandra_note_get get;
     sem_t sem;
-    atomic_bool over;
+    atomic_bool over; /* for opts.turn, which looks at it between turns of the loop */
 };
 
 static void note_got(struct store_call *c)

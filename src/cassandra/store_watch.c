@@ -1,16 +1,17 @@
-/* store_watch.c - what the store looks at once it is open: whether the cluster answers, whether the
- * tables are those that it was opened with, and whether the clock is right.
+/* store_watch.c - watches an open store: does the cluster answer, are the tables the same as at the
+ * opening, is the clock right?
  *
- * Each LOOK_PERIOD_MS one row is read at LOCAL_QUORUM, that of the numbers of servers. Where it is
- * gone, or says less than the number of this run, it is read at SERIAL; if that says so, too, the
- * keyspace is another one. The schema is looked at each CHECK_PERIOD_MS, when an event says that it
- * changed, and when a node does not know the table of that row:
+ * Each LOOK_PERIOD_MS one row is read at LOCAL_QUORUM, that of the numbers of servers. Where the
+ * row is gone, or says less than the number of this run, it is read at SERIAL. When SERIAL says so,
+ * too, the keyspace is another one. The schema is looked at each CHECK_PERIOD_MS, when an event
+ * tells of a change, and when a node lacks the table of that row:
  *   WHOLE    requests are taken
- *   LACKS    a table or a column is missing: none is, until it is there again
- *   STRANGE  a table, or the whole keyspace, was dropped and made again: none is, for good. What
- *            this server remembers is of what was there before, so it has to end
- * Why so: docs/adr/0055. Invariants: (1) of looking, checking and comparing one exchange each is
- * under way at most. (2) STRANGE is never left. */
+ *   LACKS    a table or a column is missing: no request is taken until it is there again
+ *   STRANGE  a table, or the whole keyspace, was dropped and made again: no request is taken ever
+ *            again. This server remembers the tables before, so it has to end
+ * Why so: docs/adr/0055. Invariants:
+ *   1 of looking, checking and comparing one exchange each is under way at most;
+ *   2 STRANGE is never left. */
 #include "cassandra/store_impl.h"
 
 #include "base/log.h"
@@ -28,6 +29,8 @@ enum {
 
 /* ---- faults ---- */
 
+/* The text is set before the fault: a request that sees the fault finds its text. Only the loop
+ * writes; other threads read the text, so it has a lock. */
 static void fault_set(struct cassandra_store *s, enum store_fault fault, const char *text)
 {
     enum store_fault was = (enum store_fault)atomic_load(&s->fault);
@@ -71,7 +74,8 @@ void store_schema_opened(struct cassandra_store *s, const struct schema_found *f
     s->check_at = store_in_ms(s, CHECK_PERIOD_MS);
 }
 
-/* A table that is there, and another one than before; SCHEMA_TABLES: there is none. */
+/* The first table that is there and is another one than before; SCHEMA_TABLES: there is none. A
+ * table that is missing is no other one: it may be seen late. */
 static unsigned table_strange(const struct cassandra_store *s, const struct schema_found *found)
 {
     static const unsigned char none[SCHEMA_ID_BYTES];
@@ -89,12 +93,17 @@ static void watch_checked(void *ctx, err why, const struct schema_found *found,
     struct err_note told;
     (void)note; /* what no node tells changes nothing: that the cluster is away is told elsewhere */
     s->checking = false;
+    /* A look that finds a fault is followed by another one soon. */
     s->check_at = store_in_ms(s, CHECK_AGAIN_MS);
     if (why != ERR_OK)
         return;
+    /* A newer version has at least the tables of this program; a server that is running goes on
+     * with them. */
     unsigned version = found->version < SCHEMA_VERSION ? SCHEMA_VERSION : found->version;
     unsigned table = table_strange(s, found);
     s->strange = table < SCHEMA_TABLES ? s->strange + 1 : 0;
+    /* One look may meet a node that has not heard of the newest schema: so two in a row have to say
+     * so. */
     if (s->strange == STRANGE_LOOKS) {
         fault_strange(s, "a table of the store");
     } else if (s->strange > 0) {
@@ -130,13 +139,15 @@ void cassandra_store_schema_changed(struct cassandra_store *s, str keyspace)
     MAGIC_CHECK(s, CASSANDRA_STORE_MAGIC);
     if (!str_eq(keyspace, str_of(s->opts.keyspace)))
         return;
+    /* A look that is under way may have read before the change. */
     s->again = s->checking;
     s->check_at = clock_mono(s->opts.clock);
 }
 
 /* ---- the numbers of servers ---- */
 
-/* False: the row is gone, or the last number that was given out is less than ours. */
+/* Does the row still say what this server knows of it? False: it is gone, or the last number that
+ * was given out is less than ours. */
 static bool number_stands(const struct cassandra_store *s, struct cql_rows rows)
 {
     struct cql_cell cell;
@@ -151,6 +162,7 @@ static bool number_stands(const struct cassandra_store *s, struct cql_rows rows)
 static void watch_looked(struct cql_request *q)
 {
     struct cassandra_store *s = CONTAINER_OF(q, struct cassandra_store, look);
+    /* The last answer to this read is what /readyz tells. */
     bool fine = q->out.why == ERR_OK, was = atomic_exchange(&s->ready, fine);
     bool stands = !fine || number_stands(s, q->out.rows);
     if (was && !fine)
@@ -158,13 +170,16 @@ static void watch_looked(struct cql_request *q)
     else if (fine && !was)
         log_event(s->opts.log, LOG_INFO, "cluster.back", LOG_CSTR("keyspace", s->opts.keyspace));
     err_note_set(&s->why, "%s", fine ? "" : q->out.note.text);
+    /* CQL_INVALID: the node knows no such table. */
     if (q->out.code == CQL_INVALID) /* it knows no such table */
         s->check_at = clock_mono(s->opts.clock);
+    /* The second reading was at SERIAL, so no replica that is behind can be meant. */
     if (!stands && s->doubted)
         fault_strange(s, "the keyspace");
     s->doubted = !stands;
     cql_outcome_fini(&q->out);
     s->looking = false;
+    /* A doubt is looked into at the next tick. */
     s->look_at = stands ? store_in_ms(s, LOOK_PERIOD_MS) : clock_mono(s->opts.clock);
 }
 
@@ -184,7 +199,7 @@ static void watch_look(struct cassandra_store *s)
 
 /* ---- the clock ---- */
 
-/* What no node tells changes nothing: nobody knows better. */
+/* No node told its time: the last judgement stands. */
 static void watch_compared(void *ctx, err why, int64_t ahead_ns)
 {
     struct cassandra_store *s = ctx;
@@ -203,6 +218,7 @@ static void watch_compare(struct cassandra_store *s)
     skew_look(&o, watch_compared, s);
 }
 
+/* On the loop, each tick of an open store; also while a fault stands, so that LACKS can end. */
 void store_watch_tick(struct cassandra_store *s, int64_t now_ns)
 {
     if (!s->looking && now_ns >= s->look_at.ns)

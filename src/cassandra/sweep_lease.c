@@ -1,4 +1,8 @@
-/* sweep_lease.c - rows of the table `lease`: read, and written by conditional writes alone. */
+/* sweep_lease.c - rows of the table `lease` for sweep.c: read, and written by conditional writes
+ * alone.
+ *
+ * Invariant: a row is written only by a server that saw its last epoch. So each write of a lease
+ * depends on the one before. */
 #include "cassandra/sweep_impl.h"
 
 #include <string.h>
@@ -9,6 +13,7 @@ void sweep_lease_look(struct job *j, void (*looked)(struct cql_request *q))
     sweep_ask(j, TITLES_LEASES, looked);
 }
 
+/* Rows that are not there are known false: nobody ever took such a part. */
 bool sweep_lease_rows(struct job *j)
 {
     enum { PART, HOLDER, EPOCH, UNTIL, PLACE, DONE_AT, COLUMNS };
@@ -24,6 +29,7 @@ bool sweep_lease_rows(struct job *j)
             !cql_get_i64(&cells[EPOCH], &l.epoch) || !cql_get_i64(&cells[UNTIL], &l.until.ns) ||
             !cql_get_i64(&cells[PLACE], &l.place) || !cql_get_i64(&cells[DONE_AT], &l.done_at.ns))
             return false;
+        /* Another server may have been started with more ranges. */
         if (part >= 0 && part < j->parts)
             j->leases[part] = l;
     }
@@ -40,6 +46,7 @@ void sweep_lease_set(struct job *j, int64_t epoch, void (*done)(struct cql_reque
     cql_put_i64(v, j->mine.done_at.ns);
     cql_put_bytes(v, str_of(j->name));
     cql_put_i32(v, (int32_t)j->part);
+    /* `IF epoch = null` holds where there is no row. */
     if (epoch < 0)
         cql_put_null(v);
     else
@@ -47,6 +54,7 @@ void sweep_lease_set(struct job *j, int64_t epoch, void (*done)(struct cql_reque
     sweep_ask(j, TITLES_LEASE_SET, done);
 }
 
+/* The first column of a conditional write's answer is [applied]. */
 bool sweep_lease_was_set(struct job *j)
 {
     struct cql_rows rows = j->request.out.rows;

@@ -1,8 +1,9 @@
-/* titles.c - the statements, and what their values have in common.
+/* titles.c - the statements of the tables of titles, and what their values have in common. All
+ * files of titles.h, lists.h, words.h, due.h and sweep.h use them.
  *
- * Columns: kind 0 for what is no put, 1 for puts, so that the few of the former come first, and the
- * newest put right behind them. A tid is a blob of TID_KEY_BYTES, whose order is tid_cmp: as a
- * timeuuid it would be ordered otherwise within one tick. */
+ * A fact's row has kind 0 when the fact is no put, and 1 for puts. So the few of the former come
+ * first, and the newest put right behind them. A tid is a blob of TID_KEY_BYTES, whose order is
+ * tid_cmp: as a timeuuid it would be ordered otherwise within one tick. */
 #include "cassandra/titles_impl.h"
 
 #include "title/row.h"
@@ -17,7 +18,9 @@ enum { TEXT_BYTES_MAX = 512 };
 #define KEY "bucket = ? AND domain = ? AND title = ?"
 #define SHARD "bucket = ? AND domain = ? AND shard = ?"
 
-/* The keyspace stands between before and behind. gives NULL: what a condition gives. */
+/* The keyspace stands between before and behind. A node's table is checked against takes and gives
+ * when it prepares the statement. Without gives the write is conditional: the columns of its answer
+ * vary, and nobody may send it twice. */
 static const struct {
     const char *name, *before, *behind, *takes, *gives;
 } rows[TITLES_STATEMENTS] = {
@@ -102,6 +105,8 @@ static const struct {
                            "bigint, bigint, bigint, bigint, bigint, text, int, bigint", NULL },
 };
 
+/* The name goes into statements as it is, without quotes: so nothing but small letters, digits and
+ * '_'. */
 bool titles_keyspace_is_fine(const char *keyspace, struct err_note *note)
 {
     size_t n = strlen(keyspace);
@@ -117,6 +122,7 @@ bool titles_keyspace_is_fine(const char *keyspace, struct err_note *note)
     return fine;
 }
 
+/* The statement borrows its text, so t keeps the text for its life. */
 static bool statement_add(struct titles *t, unsigned i, const char *keyspace, struct err_note *note)
 {
     t->texts[i] = malloc(TEXT_BYTES_MAX);
@@ -193,11 +199,15 @@ int64_t titles_write_us(store_time at)
     return at.ns / NS_PER_US;
 }
 
+/* A deletion takes all cells written in its microsecond. So it names the last microsecond that was
+ * over by then. */
 int64_t titles_delete_us(store_time at)
 {
     return (at.ns + 1) / NS_PER_US - 1;
 }
 
+/* Reads and plain writes at LOCAL_QUORUM; writers set their timestamp, and some requests another
+ * consistency. */
 struct cql_request titles_request(const struct titles *t, const struct store_call *call,
                                   void (*done)(struct cql_request *q))
 {

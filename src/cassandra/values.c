@@ -1,7 +1,10 @@
-/* values.c - the statements of the tables of values, ids, and what requests have in common.
+/* values.c - the statements of the tables of values, ids, and what requests have in common. The
+ * other files of values.h stand on it.
  *
  * One table `value` serves both kinds of bucket: a value of key_value is a row of revision 0. Its
- * version is a static column, so a batch may depend on it whatever rows it writes. */
+ * version is a static column, so a batch may depend on the version whatever rows it writes.
+ * Invariant: no statement here has a write timestamp of ours (values_ask_set). Rows and versions
+ * are written by batches with VALUES_DECIDE in them. */
 #include "cassandra/values_impl.h"
 
 #include "cassandra/titles.h"
@@ -19,7 +22,8 @@ enum { TEXT_BYTES_MAX = 512 };
 #define G_META "blob, bigint, blob, blob, bigint, bigint, bigint, bigint, bigint"
 #define G_FULL G_META ", blob, blob"
 
-/* The keyspace stands between the two. */
+/* The keyspace stands between the two. differs: a conditional write, which has another effect when
+ * it is sent twice. */
 static const struct {
     const char *name, *before, *behind, *takes, *gives;
     bool differs;
@@ -86,6 +90,7 @@ static const struct {
                             ".value_key WHERE bucket = ? AND domain = ? AND made = ? AND "
                             "shard = ? AND key = ?",
                             "text, text, blob, tinyint, blob", NULL, false },
+    /* All buckets that were ever made stand in one partition, for the upkeep. */
     [VALUES_MADE_PUT] = { "value_made.put", "INSERT INTO ",
                           ".value_made (one, bucket, domain, made) VALUES (0, ?, ?, ?)",
                           "text, text, blob", NULL, false },
@@ -96,6 +101,7 @@ static const struct {
     [VALUES_MADE_DELETE] = { "value_made.delete", "DELETE FROM ",
                              ".value_made WHERE one = 0 AND bucket = ? AND domain = ? AND made = ?",
                              "text, text, blob", NULL, false },
+    /* The lease of the upkeep lies in the table of sweeps, as the one part of a job of its own. */
     [VALUES_LEASE_GET] = { "value_lease.get", "SELECT holder, epoch, until, done_at FROM ",
                            ".lease WHERE job = ? AND part = 0", "text",
                            "bigint, bigint, bigint, bigint", false },
@@ -210,7 +216,8 @@ void values_free(struct values **vp)
 
 /* ---- ids ---- */
 
-/* The instant, the server, a count: no two are the same, and each says how old it is. */
+/* A new id for a write: the instant, the server, a count. No two are the same, and each id says how
+ * old its write is. */
 struct values_id values_id_new(struct values *v)
 {
     struct values_id id;
@@ -250,6 +257,7 @@ mono values_deadline(const struct values *v, const struct store_call *call)
 err values_blame(struct values *v, const struct store_call *call, err why, bool unknown, str of,
                  struct err_note *note)
 {
+    /* note is both the cause and what the caller is told, so the cause is copied first. */
     struct err_note cause = *note;
     if (why == ERR_OK || !(unknown || blame_is_due(why, call)))
         return why;
@@ -277,6 +285,7 @@ struct cql_values *values_ask_key(struct values_ask *a, enum values_statement s,
     return b;
 }
 
+/* The answer is not touched: it is the caller's to end. */
 void values_ask_clear(struct values_ask *a)
 {
     for (unsigned i = 0; i < a->count; i++)
@@ -285,6 +294,8 @@ void values_ask_clear(struct values_ask *a)
     a->bytes = 0;
 }
 
+/* One part goes out alone, more as a batch. All parts are of one partition, so a batch is one
+ * mutation. */
 void values_ask_set(struct values_ask *a, struct home *home, mono deadline,
                     void (*done)(struct cql_request *q))
 {
@@ -300,6 +311,7 @@ void values_ask_set(struct values_ask *a, struct home *home, mono deadline,
     a->request.params.now_s = CQL_NO_NOW;
 }
 
+/* The state is copied: the answer that holds it is ended before the next page is asked for. */
 bool values_ask_more(struct values_ask *a, struct arena *arena, err *e)
 {
     const struct cql_rows *rows = &a->request.out.rows;

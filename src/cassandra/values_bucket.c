@@ -1,10 +1,13 @@
-/* values_bucket.c - what a bucket is: found, remembered for VALUES_FRESH_MS, made, changed,
- * dropped.
+/* values_bucket.c - what a bucket of values is: found, remembered for VALUES_FRESH_MS, made,
+ * changed, dropped.
  *
- * Each bucket is a cell of the catalog, in a scope of its domain. What is remembered is as old as
- * the moment before it was asked for. A change or a drop is answered VALUES_FRESH_MS after it was
- * decided, so that nobody goes by the old one any more when its caller hears of it. The cell of one
- * that was dropped stays, and is empty: who makes the bucket anew meanwhile waits as long. */
+ * Each bucket is a cell of the catalog, in a scope of its domain. The cell of a bucket that was
+ * dropped stays, and is empty.
+ * Invariants:
+ *   1 what is remembered is as old as the moment before it was asked for;
+ *   2 a change or a drop is answered VALUES_FRESH_MS after it was decided. So no server goes by the
+ *     old bucket any more when the caller hears of the change. A caller who makes a dropped bucket
+ *     again waits as long. */
 #include "cassandra/values_impl.h"
 
 #include "codec/json.h"
@@ -18,6 +21,7 @@
 
 enum { CELL_BYTES = VALUES_ID_BYTES + 1 + 8 + 8 + 1 + 3 * 8, MADE_TRIES_MAX = 8 };
 
+/* A bucket that is remembered. Owner: values.cached; under values.lock. */
 struct values_cached {
     uint32_t domain;
     char table[TABLE_NAME_BYTES_MAX];
@@ -28,6 +32,8 @@ struct values_cached {
 
 /* ---- remembered ---- */
 
+/* One place for each hash: of two buckets that meet there, the one found last stays. A miss costs a
+ * read. */
 static struct values_cached **cached_at(struct values *v, uint32_t domain, str table)
 {
     return &v->cached[(XXH3_64bits(table.p, table.n) + domain) % VALUES_CACHE_MAX];
@@ -39,6 +45,7 @@ static bool cached_is(const struct values_cached *c, uint32_t domain, str table)
            str_eq((str){ .p = c->table, .n = c->table_bytes }, table);
 }
 
+/* Copies the bucket out under the lock: another thread may replace the place at any time. */
 static bool cache_find(struct values *v, uint32_t domain, str table, struct values_bucket *out)
 {
     mono now = clock_mono(v->opts.clock);
@@ -59,6 +66,7 @@ static void cache_put(struct values *v, const struct values_find *f)
     if (*at == NULL)
         *at = calloc(1, sizeof **at);
     INVARIANT(*at != NULL);
+    /* Of two finds of one bucket the later question is right, whichever answer comes last. */
     if (!cached_is(*at, f->domain, f->table) || (*at)->asked_at.ns < f->asked_at.ns) {
         (*at)->domain = f->domain;
         (*at)->table_bytes = f->table.n;
@@ -82,6 +90,7 @@ void values_cache_drop(struct values *v, uint32_t domain, str table)
 
 /* ---- the cell ---- */
 
+/* The cell: all that requests need, packed, and then the schema as its text. */
 static void bucket_pack(struct buf *b, const struct values_bucket *k, str text)
 {
     buf_put(b, (str){ .p = (const char *)k->made.bytes, .n = VALUES_ID_BYTES });
@@ -111,11 +120,13 @@ static bool bucket_unpack(str bytes, struct values_bucket *out, str *text)
     out->keep.grace_ttl_s = (int64_t)cursor_be64(&c);
     out->keep.interval_s = (int64_t)cursor_be64(&c);
     *text = c.rest;
+    /* An interval of 0 would be a division by 0 (values_keep.c). */
     return !c.failed && kind <= KEEP_TTL && (kind != KEEP_INTERVAL || out->keep.interval_s > 0);
 }
 
 /* ---- found ---- */
 
+/* Other tables are those of the embedded store alone. */
 static bool is_bucket(str table)
 {
     return table.n <= TABLE_NAME_BYTES_MAX &&
@@ -132,6 +143,7 @@ static err find_take(struct values_find *f)
     const struct catalog_cell *cell = catalog_rows_find(f->rows, f->load.key);
     if (cell != NULL)
         f->version = cell->version;
+    /* Dropped: the next change that makes the bucket again needs its version. */
     f->dropped = cell != NULL && cell->value.n == 0;
     if (cell == NULL || f->dropped) {
         err_note_set(&f->note, "there is no table %.*s", STR_ARG(f->table));
@@ -150,14 +162,18 @@ static void find_loaded(struct store_call *c)
         e = find_take(f);
     if (e == ERR_OK && !f->named)
         cache_put(f->values, f);
+    /* A bucket that was not found may have been dropped just now: it must not stay remembered. */
     else if (!f->named)
         values_cache_drop(f->values, f->domain, f->table);
+    /* A fresh find gives the text, which lies in the rows. */
     if (!f->fresh)
         values_find_fini(f);
     f->call.why = e;
     f->call.done(&f->call);
 }
 
+/* Looks for a bucket: in memory, or in the catalogue. A fresh find reads at SERIAL, since a change
+ * depends on what it finds. */
 enum store_start values_find(struct values *v, struct values_find *f)
 {
     f->values = v;
@@ -175,10 +191,13 @@ enum store_start values_find(struct values *v, struct values_find *f)
     str d = f->domain_name;
     if (d.n + 1 + f->table.n > sizeof f->key)
         return store_call_done(&f->call, ERR_LIMIT);
+    /* The scope is a hash of the domain, because scopes are short. The key has the domain, so
+     * domains whose hashes meet do not mix. */
     (void)snprintf(f->scope, sizeof f->scope, "values/%016" PRIx64, XXH3_64bits(d.p, d.n));
     memcpy(f->key, d.p, d.n);
     f->key[d.n] = '/';
     memcpy(f->key + d.n + 1, f->table.p, f->table.n);
+    /* Taken before the read begins (invariant 1). */
     f->asked_at = clock_mono(v->opts.clock);
     f->load = (struct catalog_load){ .call = { .home = f->call.home,
                                                .deadline = f->call.deadline,
@@ -194,6 +213,7 @@ enum store_start values_find(struct values *v, struct values_find *f)
 
 /* ---- its schema ---- */
 
+/* One reading of a bucket's schema, for values_schema. It frees itself in look_found. */
 struct look {
     struct values_find find;
     struct table_schema_read *read;
@@ -205,6 +225,7 @@ static void look_found(struct store_call *c)
     struct table_schema_read *r = l->read;
     err e = c->why;
     if (e == ERR_OK) {
+        /* The text lies in the find's rows, which end here. */
         r->json = arena_copy(r->arena, l->find.text);
         e = r->json.p == NULL ? ERR_LIMIT : ERR_OK;
     }
@@ -232,8 +253,9 @@ enum store_start values_schema(struct table_store *s, struct table_schema_read *
 
 /* ---- made, changed, dropped ----
  *   FIND -> MADE (the list of all that was ever made) -> CHANGE -> WAIT, unless it is new
- * Somebody else changed it meanwhile: FIND again. */
+ * When another server changed the bucket meanwhile, FIND comes again. */
 
+/* One change of a bucket. It frees itself in change_end. */
 struct change {
     struct values *values;
     struct table_schema_change *change;
@@ -241,11 +263,11 @@ struct change {
     struct values_bucket bucket; /* as it is wanted */
     struct catalog_put put;
     struct catalog_change decide;
-    struct catalog_id before;
+    struct catalog_id before; /* the version that the decision depends on */
     struct values_ask ask;
     struct buf cell;
     struct loop_timer *timer;
-    bool was_there;
+    bool was_there; /* a new version of a bucket, or a drop; not a creation */
     unsigned tries;
 };
 
@@ -264,10 +286,12 @@ static void change_end(struct change *c, err why)
 static void change_waited(void *ctx)
 {
     struct change *c = ctx;
+    /* A find that was under way may have put the old bucket back. */
     values_cache_drop(c->values, c->change->domain, c->change->table);
     change_end(c, ERR_OK);
 }
 
+/* On the loop, which owns timers. Waits until no server remembers the old bucket. */
 static void change_wait(void *ctx)
 {
     struct change *c = ctx;
@@ -283,6 +307,7 @@ static err change_blame(struct change *c, err why, bool unknown)
     return values_blame(c->values, &out->call, why, unknown, out->table, &out->note);
 }
 
+/* The conditional write is decided. A refused one means that another server changed the bucket. */
 static void change_decided(struct store_call *call)
 {
     struct change *c = CONTAINER_OF(call, struct change, decide.call);
@@ -299,6 +324,7 @@ static void change_decided(struct store_call *call)
     }
     c->change->created = !c->was_there;
     c->change->changed = true;
+    /* No server remembers a bucket that is new: its caller need not wait. */
     if (c->was_there || c->find.dropped)
         loop_post(c->values->opts.loop, change_wait, c);
     else
@@ -332,7 +358,8 @@ static void made_done(struct cql_request *q)
         change_end(c, e);
 }
 
-/* So that the upkeep finds what was made, also when it is dropped. */
+/* Notes what is about to be made, so that the upkeep finds its rows also when the bucket is
+ * dropped. Written before the decision: one row too many costs the upkeep a look. */
 static void change_made(struct change *c)
 {
     c->ask.values = c->values;
@@ -342,16 +369,21 @@ static void change_made(struct change *c)
     values_put_id(v, &c->bucket.made);
     values_ask_set(&c->ask, c->change->call.home, values_deadline(c->values, &c->change->call),
                    made_done);
+    /* The row is written without a condition, at the time that its id says: the same again is the
+     * same row. */
     c->ask.request.params.timestamp_us = values_id_time(&c->bucket.made).ns / NS_PER_US;
     cql_start(c->values->opts.client, &c->ask.request);
 }
 
+/* Both members may be missing (NULL). */
 static bool same_member(const json_t *a, const json_t *b, const char *name)
 {
     const json_t *l = json_object_get(a, name), *r = json_object_get(b, name);
     return l == r || (l != NULL && r != NULL && json_equal(l, r) != 0);
 }
 
+/* Is the bucket there as it is wanted? Version, options and policy are all that a caller can
+ * choose. */
 static bool same_bucket(const struct change *c)
 {
     json_t *is = json_body_read(c->find.text), *wanted = json_body_read(c->change->json);
@@ -363,6 +395,8 @@ static bool same_bucket(const struct change *c)
     return same;
 }
 
+/* A new bucket gets a new id, so rows of a dropped bucket of its name stay out of sight. A new
+ * version keeps the id, and with it the rows. */
 static void change_create(struct change *c)
 {
     c->bucket.made = c->was_there ? c->find.bucket.made : values_id_new(c->values);
@@ -370,6 +404,7 @@ static void change_create(struct change *c)
         change_end(c, ERR_OK);
         return;
     }
+    /* As the embedded store answers: versions only rise. */
     if (c->was_there && c->bucket.version <= c->find.bucket.version) {
         err_note_set(&c->change->note,
                      "the table exists with another schema: version must be higher than %lld",
@@ -392,10 +427,12 @@ static void change_create(struct change *c)
         change_made(c);
 }
 
+/* The bucket is found, or is missing. The action says what comes next. */
 static void change_found(struct store_call *call)
 {
     struct change *c = CONTAINER_OF(call, struct change, find.call);
     c->was_there = call->why == ERR_OK;
+    /* ERR_NOT_FOUND also says that the domain is unknown: there is no name to make a bucket in. */
     if (call->why == ERR_NOT_FOUND && c->change->action == SCHEMA_CREATE &&
         c->find.domain_name.p != NULL) {
         change_create(c);
@@ -405,11 +442,13 @@ static void change_found(struct store_call *call)
     } else if (c->change->action == SCHEMA_CREATE) {
         change_create(c);
     } else {
+        /* An empty cell: dropped. */
         c->put.value = STR("");
         change_decide(c);
     }
 }
 
+/* Also behind a conflict: then the rows found before go back. */
 static void change_find(struct change *c)
 {
     values_find_fini(&c->find);
@@ -422,6 +461,7 @@ static void change_find(struct change *c)
     store_call_then(values_find(c->values, &c->find), &c->find.call);
 }
 
+/* The name becomes part of a path and of a key with '/' between. */
 static bool name_is_fine(str table)
 {
     for (size_t i = 0; i < table.n; i++)
@@ -430,7 +470,8 @@ static bool name_is_fine(str table)
     return true;
 }
 
-/* What the value service writes; it names nothing that is not there (value/schema.c). */
+/* Reads the schema that the value service writes; the service names no column that is not there
+ * (value/schema.c). */
 static err schema_take(struct table_schema_change *c, struct values_bucket *out)
 {
     json_t *json;
@@ -451,11 +492,12 @@ static err schema_take(struct table_schema_change *c, struct values_bucket *out)
     if (e == ERR_OK)
         e = table_keep_check(&out->keep, out->revs, out->revs, &c->note);
     if (e == ERR_OK && out->keep.kind == KEEP_LATEST_HASH && out->keep.grace_ttl_s < 0)
-        out->keep.grace_ttl_s = 1; /* as the peer */
+        out->keep.grace_ttl_s = 1; /* as RESTBase does */
     json_decref(json);
     return e;
 }
 
+/* Judged before anything is asked: a schema that makes no sense costs no exchange. */
 enum store_start values_change(struct table_store *s, struct table_schema_change *out)
 {
     struct values_bucket bucket = { .ttl_s = 0 };

@@ -1,6 +1,9 @@
-/* values_lease.c - which server sweeps the values: a row of the table `lease`, which conditional
- * writes alone change, of one data centre. Who lost it finds out when it renews it, and does no
- * harm until then: see values_upkeep.c. The clocks of two servers differ by less than MARGIN_S. */
+/* values_lease.c - which server sweeps the values: a row of the table `lease`, of one data centre,
+ * which conditional writes alone change. For values_upkeep.c, on its thread; all of it blocks.
+ *
+ * A server that lost the lease finds out when it renews it, and does no harm until then: see
+ * values_upkeep.c. The clocks of two servers differ by less than MARGIN_S.
+ * Invariant: each write depends on the epoch that was seen last, and adds one. */
 #include "cassandra/values_impl.h"
 
 #include <stdio.h>
@@ -8,11 +11,13 @@
 
 enum { MARGIN_S = 60, JOB_BYTES = 128 };
 
+/* The row as it is read; epoch -1: there is none. */
 struct lease_row {
     int64_t holder, epoch;
     store_time until, done_at;
 };
 
+/* The job's name, which is the row's key: one for each data centre. */
 static void job_put(const struct values *v, struct cql_values *to)
 {
     char job[JOB_BYTES];
@@ -37,6 +42,7 @@ static err lease_get(struct values_ask *a, struct lease_row *r)
 {
     job_put(a->values, values_ask_add(a, VALUES_LEASE_GET, JOB_BYTES));
     values_ask_background(a);
+    /* LOCAL_SERIAL: a taking that is being written just now is seen. */
     a->request.params.consistency = CQL_LOCAL_SERIAL;
     err e = values_ask_wait(a);
     if (e == ERR_OK && !row_get(a->request.out.rows, r))
@@ -46,7 +52,8 @@ static err lease_get(struct values_ask *a, struct lease_row *r)
     return e;
 }
 
-/* *applied: the row had that epoch. */
+/* Writes the lease with the next epoch. *applied: the row had the epoch that l has, so the write
+ * counts. */
 static err lease_set(struct values_ask *a, const struct values_lease *l, bool *applied)
 {
     struct cql_values *to = values_ask_add(a, VALUES_LEASE_SET, JOB_BYTES);
@@ -55,6 +62,7 @@ static err lease_set(struct values_ask *a, const struct values_lease *l, bool *a
     cql_put_i64(to, l->until.ns);
     cql_put_i64(to, l->done_at.ns);
     job_put(a->values, to);
+    /* `IF epoch = null`: there is no row. */
     if (l->epoch < 0)
         cql_put_null(to);
     else
@@ -74,10 +82,11 @@ static int64_t period_ns(const struct values *v)
     return v->opts.period_ns == 0 ? VALUES_SWEEP_PERIOD_S * NS_PER_S : v->opts.period_ns;
 }
 
-/* May it be taken? Else *next says when. */
+/* May the lease be taken: is it this server's or over, and is a sweep due? Else *next says when. */
 static bool row_is_free(const struct values *v, const struct lease_row *r, store_time now,
                         store_time *next)
 {
+    /* By the other server's clock it may still hold. */
     store_time ends = store_time_add(r->until, MARGIN_S * NS_PER_S);
     store_time due = r->done_at.ns == 0 ? now : store_time_add(r->done_at, period_ns(v));
     if (r->epoch < 0 || r->holder == v->opts.srv)
@@ -86,6 +95,7 @@ static bool row_is_free(const struct values *v, const struct lease_row *r, store
     return !store_time_before(now, *next);
 }
 
+/* Takes the lease, or renews it while held. ERR_OK with held false: another server has it. */
 static err lease_take(struct values *v, struct values_ask *a, struct values_lease *l,
                       store_time *next)
 {
@@ -100,6 +110,7 @@ static err lease_take(struct values *v, struct values_ask *a, struct values_leas
     l->until = store_time_add(now, VALUES_LEASE_S * NS_PER_S);
     e = lease_set(a, l, &taken);
     l->held = e == ERR_OK && taken;
+    /* When the write was refused the row is read again before the next try. */
     l->epoch++;
     *next = store_time_add(now, MARGIN_S * NS_PER_S); /* where another one was sooner */
     return e;
@@ -115,6 +126,8 @@ static struct values_ask *ask_new(struct values *v)
 
 err values_lease_hold(struct values *v, struct values_lease *l, store_time *next)
 {
+    /* Renewed from its half on, so that a step of the sweep seldom begins with a lease that ends.
+     */
     store_time half = store_time_add(clock_store(v->opts.clock), VALUES_LEASE_S * NS_PER_S / 2);
     if (l->held && store_time_before(half, l->until))
         return ERR_OK;
@@ -122,6 +135,7 @@ err values_lease_hold(struct values *v, struct values_lease *l, store_time *next
     err e = lease_take(v, a, l, next);
     free(a);
     if (e != ERR_OK)
+        /* Nobody knows whether the lease was written: it is read before it is relied on. */
         l->held = false;
     return e;
 }
@@ -129,7 +143,8 @@ err values_lease_hold(struct values *v, struct values_lease *l, store_time *next
 err values_lease_done(struct values *v, struct values_lease *l, store_time *next)
 {
     struct values_ask *a = ask_new(v);
-    bool applied; /* else another one took it meanwhile, and sweeps once more */
+    bool applied; /* refused: another server took the lease meanwhile, and sweeps once more */
+    /* Ends at once, so another server may take the next sweep. */
     l->until = STORE_TIME_ZERO;
     l->done_at = clock_store(v->opts.clock);
     *next = store_time_add(l->done_at, period_ns(v));

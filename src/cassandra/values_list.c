@@ -1,18 +1,23 @@
-/* values_list.c - the keys of a bucket, in order: those of all shards, each looked at for a row
- * that is alive.
+/* values_list.c - the keys of a bucket, in order, for values_rows with `distinct`: keys of all
+ * shards, each looked at for a row that is alive.
  *
- * A round asks each shard for some keys behind the last one. A shard that had more than that says
- * nothing of what is behind its last key, so a round ends at the least of those. The keys up to
- * there are sorted, and their rows are looked at, PROBES at a time. */
+ * A round asks each shard for some keys behind the last one. A shard that had more says nothing of
+ * what is behind its last key. So a round ends at the least of the last keys of such shards. The
+ * keys up to there are sorted, and their rows are looked at, PROBES at a time.
+ * Invariants:
+ *   1 all keys up to `from` were looked at;
+ *   2 exchanges of one step are under way together, and the last that ends goes on. */
 #include "cassandra/values_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* KEYS_SPARE: keys that a shard is asked for beyond its share. PROBE_ROWS: most keys have a live
+ * row among their newest. */
 enum { PROBES = 32, KEYS_SPARE = 4, PROBE_ROWS = 20, WORK_BYTES_MAX = 64 << 20 };
 
 struct listing;
-struct exchange { /* a shard's keys, or the rows of one key */
+struct exchange { /* the keys of one shard, or the rows of one key */
     struct listing *list;
     struct cql_part part;
     struct cql_values values;
@@ -26,12 +31,14 @@ struct exchange { /* a shard's keys, or the rows of one key */
     str key;  /* of a probe */
     bool alive;
 };
+/* One listing. It frees itself in list_end. */
 struct listing {
     struct values *values;
     struct table_rows *rows;
     struct values_find find;
     struct exchange exchanges[VALUES_SHARDS];
     atomic_uint left; /* under way */
+    /* started: exchanges of this step; per_shard: keys asked of one shard */
     unsigned started, per_shard;
     str from;  /* behind it; n 0: the beginning */
     str *keys; /* of this round, in order */
@@ -44,6 +51,7 @@ struct listing {
     char from_bytes[VALUES_KEY_BYTES_MAX];
 };
 
+/* All exchanges are over. The rows that were found lie in the caller's arena. */
 static void list_end(struct listing *l, err why)
 {
     struct table_rows *r = l->rows;
@@ -60,6 +68,8 @@ static void list_end(struct listing *l, err why)
 
 /* ---- exchanges, some at a time ---- */
 
+/* Takes an exchange into use for one more question; its arena is empty again. Table, domain and id
+ * begin every key's name. */
 static struct cql_values *exchange_begin(struct listing *l, struct exchange *x,
                                          enum values_statement s, size_t bytes)
 {
@@ -92,7 +102,7 @@ static void exchange_set(struct exchange *x, void (*done)(struct cql_request *q)
     x->request.params.now_s = CQL_NO_NOW;
 }
 
-/* What its answer is worth. */
+/* Notes how the exchange ended. On any thread: the listing is only read. */
 static void exchange_take(struct exchange *x)
 {
     const struct listing *l = x->list;
@@ -101,13 +111,15 @@ static void exchange_take(struct exchange *x)
                           &x->note);
 }
 
-/* All that were started, whichever ends last: goes on there. */
+/* An exchange is over. The exchange that ends last goes on with `then`, on its thread, or ends the
+ * listing by the first failure. */
 static void exchange_over(struct exchange *x, void (*then)(struct listing *l, err why))
 {
     struct listing *l = x->list;
     cql_values_fini(&x->values);
     if (atomic_fetch_sub(&l->left, 1) > 1)
         return;
+    /* A canceled listing needs no more answers, however good these are. */
     err why = store_call_canceled(&l->rows->call) ? ERR_TIMEOUT : ERR_OK;
     for (unsigned i = 0; why == ERR_OK && i < l->started; i++) {
         why = l->exchanges[i].why;
@@ -125,6 +137,7 @@ static void exchange_over(struct exchange *x, void (*then)(struct listing *l, er
 static void probes_start(struct listing *l);
 static void round_start(struct listing *l);
 
+/* A key without anything else: its value was not asked for. */
 static bool row_keep(struct listing *l, str key)
 {
     struct arena *a = l->rows->arena;
@@ -137,17 +150,20 @@ static bool row_keep(struct listing *l, str key)
 
 static err token_make(struct listing *l)
 {
+    /* The last key that was given: the next listing begins behind it. */
     const struct table_row *last = &l->out[l->out_count - 1];
     str key = last->attrs[0].value;
     l->rows->next = arena_printf(l->rows->arena, "k%.*s", STR_ARG(key));
     return l->rows->next.p == NULL ? ERR_LIMIT : ERR_OK;
 }
 
+/* Keys stand in the order of probes, so rows are kept in order of keys. */
 static void probes_over(struct listing *l, err why)
 {
     for (unsigned i = 0; i < l->started; i++) {
         if (!l->exchanges[i].alive)
             continue;
+        /* One more key is alive than fit in: so there is a next page. Its key comes again then. */
         if (l->out_count == l->limit) {
             list_end(l, token_make(l));
             return;
@@ -166,6 +182,7 @@ static void probes_over(struct listing *l, err why)
         list_end(l, ERR_OK);
 }
 
+/* Rows of one key. Goes on to the next page until a row is alive. */
 static void probe_done(struct cql_request *q)
 {
     struct exchange *x = CONTAINER_OF(q, struct exchange, request);
@@ -190,6 +207,7 @@ static void probe_done(struct cql_request *q)
         exchange_over(x, probes_over);
 }
 
+/* Looks at the next keys, as many at once as may be. */
 static void probes_start(struct listing *l)
 {
     struct cql *client = l->values->opts.client;
@@ -204,7 +222,8 @@ static void probes_start(struct listing *l)
         x->request.params.page_rows = PROBE_ROWS;
     }
     l->at += n;
-    for (unsigned i = 0; i < n; i++) /* the last one may end it all */
+    /* no exchange is looked at behind the last start: its end may free the listing */
+    for (unsigned i = 0; i < n; i++)
         cql_start(client, &l->exchanges[i].request);
 }
 
@@ -215,7 +234,8 @@ static int key_order(const void *a, const void *b)
     return str_cmp(*(const str *)a, *(const str *)b);
 }
 
-/* Where the round ends: the least of the last keys of shards that had more. p NULL: at the end. */
+/* Where the round ends: at the least of the last keys of shards that had more. p NULL: no shard had
+ * more. */
 static str round_until(const struct listing *l)
 {
     str until = STR_NONE;
@@ -227,6 +247,7 @@ static str round_until(const struct listing *l)
     return until;
 }
 
+/* Puts the round's keys in order. Keys behind its end are asked for again by the next round. */
 static bool round_gather(struct listing *l)
 {
     str until = round_until(l);
@@ -241,13 +262,14 @@ static bool round_gather(struct listing *l)
     for (unsigned i = 0; i < VALUES_SHARDS; i++)
         for (unsigned k = 0; k < l->exchanges[i].count; k++)
             if (!l->cut || str_cmp(l->exchanges[i].keys[k], until) <= 0) {
+                /* Copied: the exchanges' arenas are reset by the probes. */
                 str key = arena_copy(&l->work, l->exchanges[i].keys[k]);
                 if (key.p == NULL)
                     return false;
                 l->keys[l->count++] = key;
             }
     qsort(l->keys, l->count, sizeof *l->keys, key_order);
-    if (l->cut) { /* the next one goes on behind it */
+    if (l->cut) { /* the next round goes on behind the last key of this one */
         memcpy(l->from_bytes, until.p, until.n);
         l->from = (str){ .p = l->from_bytes, .n = until.n };
     }
@@ -280,6 +302,7 @@ static err keys_take(struct exchange *x, struct cql_rows rows, unsigned max)
         if (x->keys[x->count++].p == NULL)
             return ERR_LIMIT;
     }
+    /* A shard that gave as many keys as it was asked for may have more. */
     x->cut = x->count == max;
     return rows.rest.failed ? ERR_CORRUPT : ERR_OK;
 }
@@ -294,6 +317,8 @@ static void shard_done(struct cql_request *q)
     exchange_over(x, shards_over);
 }
 
+/* Asks all shards at once. All are set before the first is started: the last that ends goes on with
+ * the listing. */
 static void round_start(struct listing *l)
 {
     struct cql *client = l->values->opts.client;
@@ -326,6 +351,7 @@ static void list_found(struct store_call *c)
 enum store_start values_list(struct values *v, struct table_rows *r)
 {
     str token = r->get.next;
+    /* The value service asks for keys in their order alone. */
     if (r->get.predicates_count > 0 || r->get.reversed || r->get.with_ttl ||
         (token.n > 0 && (token.p[0] != 'k' || token.n > VALUES_KEY_BYTES_MAX))) {
         err_note_set(&r->note, "next is not a token of an answer to this query");
@@ -337,6 +363,7 @@ enum store_start values_list(struct values *v, struct table_rows *r)
     l->rows = r;
     l->from = str_skip(token, 1);
     l->limit = r->get.limit == 0 || r->get.limit > TABLE_LIMIT_MAX ? TABLE_LIMIT_MAX : r->get.limit;
+    /* Keys are spread evenly, so most rounds have enough for the page. */
     l->per_shard = l->limit / VALUES_SHARDS + KEYS_SPARE;
     arena_init(&l->work, WORK_BYTES_MAX);
     for (unsigned i = 0; i < VALUES_SHARDS; i++)

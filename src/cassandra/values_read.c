@@ -1,8 +1,9 @@
-/* values_read.c - rows of one key: the first that is alive with its bytes, or names of many, from
- * where an earlier answer ended.
+/* values_read.c - rows of one key, for values_rows: the first live row with its bytes; or names of
+ * many rows, from where an earlier answer ended.
  *
- * A token is 'r', the revision and the tid of the last row that was given; of keys 'k' and the
- * key. */
+ * A token is 'r', the revision and the tid of the last row that was given. A listing's token is 'k'
+ * and the key.
+ * Invariant: a request reads either one full row, or names. */
 #include "cassandra/values_impl.h"
 
 #include "base/buf.h"
@@ -10,8 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* FULL_ROWS: rows with their values in one page. A few, since rows before the first that is alive
+ * are passed over. */
 enum { TOKEN_BYTES = 1 + 8 + TID_KEY_BYTES, FULL_ROWS = 4, ROWS_AT_FIRST = 8 };
 
+/* One request. It frees itself in get_end. */
 struct get {
     struct values *values;
     struct table_rows *rows;
@@ -21,7 +25,7 @@ struct get {
     struct values_body body;
     struct values_head head;
     struct table_row *out;
-    unsigned count, size, tries;
+    unsigned count, size, tries; /* tries: readings of a row whose chunks were gone */
     uint32_t limit;
     bool full, has_rev, has_tid;
     int64_t rev;
@@ -45,6 +49,7 @@ static void get_end(struct get *g, err why)
     store_call_end(&r->call, why);
 }
 
+/* Room for one more row of the answer; the old array stays in the caller's arena. */
 static bool get_room(struct get *g)
 {
     if (g->count < g->size)
@@ -81,9 +86,11 @@ static void get_bytes(struct store_call *c)
     err e = c->why;
     if (e == ERR_NOT_FOUND && ++g->tries < VALUES_TRIES_MAX &&
         !store_call_canceled(&g->rows->call)) {
-        get_send(g); /* another write has taken its place meanwhile */
+        /* another write has taken the row's place meanwhile, and its chunks are gone */
+        get_send(g);
         return;
     }
+    /* Missing again and again: the row names chunks that are not there. */
     if (e == ERR_NOT_FOUND)
         e = ERR_CORRUPT;
     if (e == ERR_OK && !get_keep(g, &g->row, &g->head, g->body.bytes))
@@ -107,7 +114,8 @@ static void get_body(struct get *g)
 
 /* ---- rows ---- */
 
-/* What the answer borrows is copied, since the bytes are looked for after it has gone. */
+/* Keeps the row whose bytes are wanted. It is copied out of the answer, since the bytes are read
+ * after the answer has gone. */
 static err row_meet(struct get *g, const struct values_row *r)
 {
     struct arena *a = g->rows->arena;
@@ -134,7 +142,8 @@ static err token_make(struct get *g)
     return g->rows->next.p == NULL ? ERR_LIMIT : ERR_OK;
 }
 
-/* *over: no more rows are wanted. */
+/* Takes one row, when it is alive. *over: no more rows are wanted, because this is the one, or the
+ * page is full. */
 static err row_take(struct get *g, const struct cql_cell *cells, bool *over)
 {
     struct values_got got;
@@ -142,6 +151,7 @@ static err row_take(struct get *g, const struct cql_cell *cells, bool *over)
     if (e != ERR_OK || !got.has_row ||
         !store_time_before(clock_store(g->values->opts.clock), got.row.expires))
         return e;
+    /* A row behind a full page only says that there is a next page. */
     *over = g->full || g->count == g->limit;
     if (g->full)
         return row_meet(g, &got.row);
@@ -151,6 +161,7 @@ static err row_take(struct get *g, const struct cql_cell *cells, bool *over)
     return get_keep(g, &got.row, NULL, STR_NONE) ? ERR_OK : ERR_LIMIT;
 }
 
+/* A page of rows. The rest of the row's way depends on what was met. */
 static void get_done(struct cql_request *q)
 {
     struct get *g = CONTAINER_OF(q, struct get, ask.request);
@@ -184,11 +195,14 @@ static bool token_read(str token, int64_t *rev, str *tid)
     return true;
 }
 
+/* Chooses the statement by what is named, and where the answer begins. */
 static err get_ask(struct get *g)
 {
     bool after = g->rows->get.next.n > 0;
     int64_t rev = g->rev;
     str tid = g->tid;
+    /* A token of another revision, or of a request that gives one row: it was made for another
+     * query. */
     if (after && (g->full || g->has_tid || !token_read(g->rows->get.next, &rev, &tid) ||
                   (g->has_rev && rev != g->rev)))
         return err_bad(&g->rows->note, "next is not a token of an answer to this query");
@@ -207,6 +221,7 @@ static err get_ask(struct get *g)
     return ERR_OK;
 }
 
+/* Sends the question, from its beginning. Also again, when a row's chunks were gone. */
 static void get_send(struct get *g)
 {
     g->met = false;
@@ -218,6 +233,7 @@ static void get_send(struct get *g)
     }
     values_ask_set(&g->ask, g->rows->call.home, values_deadline(g->values, &g->rows->call),
                    get_done);
+    /* One row more than the limit shows whether there is a next page. */
     g->ask.request.params.page_rows = g->full || g->limit < FULL_ROWS ? FULL_ROWS
                                       : g->limit < VALUES_PAGE_ROWS   ? (int32_t)g->limit + 1
                                                                       : VALUES_PAGE_ROWS;
@@ -238,7 +254,8 @@ static void get_found(struct store_call *c)
     get_send(g);
 }
 
-/* key, rev and tid, each equal: what the value service asks. */
+/* Reads what is asked for: key, rev and tid, each equal. False: a query that the value service does
+ * not make. */
 static bool get_plan(struct get *g, const struct table_get *t)
 {
     for (unsigned i = 0; i < t->predicates_count; i++) {
@@ -258,11 +275,13 @@ static bool get_plan(struct get *g, const struct table_get *t)
         }
     }
     g->limit = t->limit == 0 ? TABLE_LIMIT_MAX : t->limit;
+    /* No projection means the whole row. */
     g->full = t->proj_count == 0;
     return g->key.key.p != NULL && (!g->has_tid || g->has_rev) && !t->reversed && !t->with_ttl &&
            t->index.n == 0 && (!g->full || g->limit == 1);
 }
 
+/* Listings of keys go by partitions of their own; all other rows are of one key. */
 enum store_start values_rows(struct table_store *s, struct table_rows *r)
 {
     struct values *v = CONTAINER_OF(s, struct values, store);

@@ -1,5 +1,8 @@
-/* values_row.c - rows of a partition as they come from Cassandra, and as the value service sees
- * them; the bytes of large ones. */
+/* values_row.c - rows of a partition as they come from Cassandra and as the value service sees
+ * them, and the bytes of large values. For reads, writes and the upkeep.
+ *
+ * A head is three texts, headers, etag and coding: the length of each as 32 bits, then its bytes.
+ * NULL_BYTES stands for a text that is not there. */
 #include "cassandra/values_impl.h"
 
 #include "base/buf.h"
@@ -17,12 +20,15 @@ static bool time_get(const struct cql_cell *c, store_time *out)
     return cql_get_i64(c, &out->ns);
 }
 
+/* STR_NONE is null: an empty text is another one. */
 static bool bytes_get(const struct cql_cell *c, str *out)
 {
     *out = STR_NONE;
     return c->null || cql_get_bytes(c, out);
 }
 
+/* Columns are in the order of META and FULL (values.c). The version is static, so each row of a
+ * partition says it. */
 err values_row_get(const struct cql_cell *cells, bool full, struct values_got *out)
 {
     struct values_row *r = &out->row;
@@ -31,7 +37,8 @@ err values_row_get(const struct cql_cell *cells, bool full, struct values_got *o
     if (!bytes_get(&cells[0], &out->version) || out->version.n > VALUES_VERSION_BYTES_MAX ||
         out->version.n % VALUES_MARK_BYTES != 0)
         return ERR_CORRUPT;
-    /* A row without an id has lost what Cassandra's TTL took: its end is a day past. */
+    /* A row without an id has lost what Cassandra's TTL took: its end is a day past. A partition
+     * without rows has its version alone. */
     out->has_row = !cells[2].null && !cells[3].null;
     if (!out->has_row)
         return ERR_OK;
@@ -39,9 +46,12 @@ err values_row_get(const struct cql_cell *cells, bool full, struct values_got *o
         tid.n != sizeof r->tid || !values_get_id(&cells[3], &r->id) ||
         !time_get(&cells[4], &r->own) || !time_get(&cells[5], &r->expires) ||
         !time_get(&cells[6], &r->written) || !cql_get_i64(&cells[7], &r->size) ||
+        /* A size is memory that a reader takes: a damaged one must not take more than a value can
+         * have. */
         !cql_get_i64(&cells[8], &r->sum) || r->size < 0 || r->size > VALUES_BODY_BYTES_MAX)
         return ERR_CORRUPT;
     memcpy(r->tid, tid.p, tid.n);
+    /* The size alone says where the bytes are, so a row cannot name both. */
     r->chunked = r->size > VALUES_INLINE_BYTES;
     if (full && (!bytes_get(&cells[9], &r->head) || !bytes_get(&cells[10], &r->bytes)))
         return ERR_CORRUPT;
@@ -84,6 +94,7 @@ bool values_head_read(str bytes, struct values_head *out)
 
 /* ---- as the value service sees it ---- */
 
+/* Adds an attribute, copied, unless it is null. False: the arena is full. */
 static bool attr_add(struct arena *a, struct table_attr *attrs, unsigned *count, str name,
                      str value)
 {
@@ -93,6 +104,8 @@ static bool attr_add(struct arena *a, struct table_attr *attrs, unsigned *count,
     return attrs[(*count)++].value.p != NULL;
 }
 
+/* A row in the columns of the value service's tables: revisions have rev and tid; a head brings
+ * headers and value. */
 bool values_row_table(struct arena *a, const struct values_shown *s, struct table_row *out)
 {
     struct table_attr *attrs = arena_alloc(a, 8 * sizeof *attrs);
@@ -110,6 +123,7 @@ bool values_row_table(struct arena *a, const struct values_shown *s, struct tabl
                             !attr_add(a, attrs, &n, STR("coding"), s->head->coding)))
         return false;
     if (s->head != NULL)
+        /* Not copied: values_body has put the bytes there. */
         attrs[n++] = (struct table_attr){ STR("value"), s->value };
     *out = (struct table_row){ .attrs = attrs, .count = n };
     return true;
@@ -122,6 +136,8 @@ static bool body_fits(const struct values_body *b, str bytes)
     return bytes.n == (size_t)b->row.size && (int64_t)XXH3_64bits(bytes.p, bytes.n) == b->row.sum;
 }
 
+/* Puts chunks in their places. They come in order, so each has to begin where the one before ended.
+ */
 static err chunks_take(struct values_body *b)
 {
     struct cql_rows rows = b->ask.request.out.rows;
@@ -140,6 +156,7 @@ static err chunks_take(struct values_body *b)
     return rows.rest.failed ? ERR_CORRUPT : ERR_OK;
 }
 
+/* As body.c for renders: one replica is asked first, and a quorum when it has not all. */
 static void body_done(struct cql_request *q)
 {
     struct values_body *b = CONTAINER_OF(q, struct values_body, ask.request);
@@ -152,11 +169,13 @@ static void body_done(struct cql_request *q)
     cql_outcome_fini(&q->out);
     if (e == ERR_OK && !more) {
         b->bytes = (str){ .p = b->into, .n = b->seen };
+        /* Chunks that are missing at the end are like chunks in the middle: not there. */
         e = body_fits(b, b->bytes)          ? ERR_OK
             : b->seen < (size_t)b->row.size ? ERR_NOT_FOUND
                                             : ERR_CORRUPT;
     }
     bool again = one && e != ERR_OK && e != ERR_SHUTDOWN && e != ERR_LIMIT;
+    /* A reader that has gone gets what is complete, and asks for no more. */
     if (store_call_canceled(&b->call)) {
         e = e == ERR_OK && !more ? e : ERR_TIMEOUT;
         more = again = false;
@@ -177,6 +196,7 @@ static void body_done(struct cql_request *q)
 
 enum store_start values_body(struct values_body *b)
 {
+    /* Small values came with their row. */
     if (!b->row.chunked) {
         b->bytes = b->row.size == 0 ? STR("") : arena_copy(b->arena, b->row.bytes);
         err e = b->bytes.p == NULL ? ERR_LIMIT : body_fits(b, b->bytes) ? ERR_OK : ERR_CORRUPT;

@@ -1,13 +1,16 @@
-/* values_update.c - one put or delete: what it judges is read, it is decided, and written if
- * nothing of the key has changed since.
+/* values_update.c - one put or delete of a value: reads the rows that it judges, decides, and
+ * writes if the key has not changed since. values_write.c decides and writes.
  *
  *   FIND the bucket -> LOAD -> JUDGE -> CHUNKS -> KEY -> DECIDE --applied--> ERR_OK
  *     DECIDE: somebody else was first, or the answer was lost: LOAD at SERIAL, which says so
- * LOAD reads the key's rows from the greatest on, with its version; and then the rows of the
- * revision that is written, unless they were among them. The version is read first, and the write
- * depends on it, so what was read later cannot be older than it unseen. Chunks are written once,
- * under the id of the write: no later try needs others. The key is listed before its first row is
- * there. */
+ *
+ * LOAD reads the key's rows from the greatest on, with its version. Then it reads the rows of the
+ * revision that is written, unless they were among the first. Invariants:
+ *   1 the version is read first, and the write depends on it, so rows that were read later cannot
+ *     be older than it unseen;
+ *   2 chunks are written once, under the id of the write: no later try needs others;
+ *   3 the key is listed before its first row is there;
+ *   4 an update ends once: values_update_end frees it. */
 #include "cassandra/values_update.h"
 
 #include "loop/loop.h"
@@ -15,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* WORK_BYTES_MAX: rows of one try, and a value that a condition looks at. */
 enum { PAUSE_MS = 50, ROWS_AT_FIRST = 32, KEY_BYTES_MAX = 4096, WORK_BYTES_MAX = 96 << 20 };
 
 void values_update_end(struct values_update *u, err why)
@@ -34,6 +38,7 @@ void values_update_fail(struct values_update *u, err why, const struct err_note 
     values_update_end(u, why);
 }
 
+/* The cluster failed. Where a write was lost the caller is told that it may have happened. */
 void values_update_lost(struct values_update *u, err why, const struct err_note *note)
 {
     u->update->note = *note;
@@ -43,11 +48,13 @@ void values_update_lost(struct values_update *u, err why, const struct err_note 
 
 static void update_load(struct values_update *u, bool serial);
 
+/* Another try, from LOAD on. Ends the update when tries or time are used up. */
 void values_update_again(struct values_update *u, bool serial)
 {
     bool last = ++u->tries == VALUES_TRIES_MAX;
     bool over = clock_mono(u->values->opts.clock).ns >= u->deadline.ns;
     struct err_note note;
+    /* A write that was lost may have happened: the caller must hear that first. */
     if (u->lost && (last || over)) {
         err_note_set(&note, "no answer to %u conditional writes of a value", u->tries);
         values_update_lost(u, ERR_TIMEOUT, &note);
@@ -69,7 +76,7 @@ bool values_update_room(struct values_update *u)
     if (u->count < u->size)
         return true;
     size_t size = u->size == 0 ? ROWS_AT_FIRST : 2 * u->size;
-    /* one more: the row that is put */
+    /* one more than asked for: the row that is put */
     struct values_row *rows = arena_calloc(&u->work, size + 1, sizeof *rows);
     if (rows == NULL)
         return false;
@@ -80,8 +87,10 @@ bool values_update_room(struct values_update *u)
     return true;
 }
 
+/* Keeps a row, with what it borrows from the answer where its value may be judged. */
 static err row_add(struct values_update *u, const struct values_row *r, bool full)
 {
+    /* The second reading asked for one revision. */
     if (u->second && r->rev != u->target.rev)
         return ERR_CORRUPT;
     if (!values_update_room(u))
@@ -104,6 +113,7 @@ static err rows_take(struct values_update *u, bool full)
     while (e == ERR_OK && cql_rows_next(&rows, cells)) {
         struct values_got got;
         e = values_row_get(cells, full, &got);
+        /* The version is a static column: the first row has it, and each other row the same. */
         if (e == ERR_OK && !u->has_version) {
             u->has_version = true;
             u->version.n = got.version.n;
@@ -121,8 +131,8 @@ bool values_update_alive(const struct values_update *u, const struct values_row 
     return store_time_before(clock_store(u->values->opts.clock), r->expires);
 }
 
-/* The first row of the key that is alive is needed: by a condition on the key alone, and by a
- * policy that keeps the first revision. */
+/* Is the first row of the key that is alive needed? A condition on the key alone needs it, and a
+ * policy that keeps the first revision. Such a load goes on past dead rows. */
 static bool wants_first(const struct values_update *u)
 {
     bool by_key = u->write->predicates_count == 1 && u->write->condition == IF_ALLOWED;
@@ -140,6 +150,8 @@ bool values_update_any(const struct values_update *u)
 static void update_judge(struct values_update *u);
 static void load_done(struct cql_request *q);
 
+/* The rows of the key, or those of the revision that is written. QUORUM, over all data centres: a
+ * write elsewhere was acknowledged by that. */
 static void load_send(struct values_update *u, enum values_statement s)
 {
     values_ask_clear(&u->ask);
@@ -153,7 +165,8 @@ static void load_send(struct values_update *u, enum values_statement s)
     cql_start(u->values->opts.client, &u->ask.request);
 }
 
-/* The rows of the revision, behind what was read: a row of both is there once. */
+/* Reads all rows of the revision, since the page may lack some. Rows that were read already are
+ * dropped first: each is there once. */
 static void load_revision(struct values_update *u)
 {
     while (u->count > 0 && u->rows[u->count - 1].rev == u->target.rev)
@@ -171,10 +184,12 @@ static bool version_has(const struct values_update *u, const char *mark)
 }
 
 /* After a try that was refused, or whose answer was lost: did it happen? Its mark would stand right
- * before the one that was the newest. True: the update is over. */
+ * before the mark that was the newest. True: the update is over. */
 static bool tried_before(struct values_update *u)
 {
+    /* The version had no mark before the try. */
     bool was_empty = u->wanted.n == VALUES_MARK_BYTES;
+    /* Only a reading at SERIAL is final: what it does not show never happens. */
     if (!u->serial || u->wanted.n == 0)
         return false;
     u->lost = false;
@@ -183,6 +198,8 @@ static bool tried_before(struct values_update *u)
         return true;
     }
     u->wanted.n = 0;
+    /* The mark from before is there, and ours is not: the try did not happen. When neither is
+     * there, so many others have written that both were pushed out. */
     if (was_empty ? u->version.n < sizeof u->version.bytes
                   : u->version.n == 0 || version_has(u, u->wanted.bytes + VALUES_MARK_BYTES))
         return false;
@@ -201,6 +218,8 @@ static void pause_over(void *ctx)
     update_load(u, true);
 }
 
+/* On the loop, which owns timers. A look that fails is made again: a pause lets the cluster come
+ * back. */
 static void pause_begin(void *ctx)
 {
     struct values_update *u = ctx;
@@ -208,6 +227,7 @@ static void pause_begin(void *ctx)
     loop_timer_start(u->timer, PAUSE_MS, 0);
 }
 
+/* Worth a pause only while a write may have happened: all other failures can be told at once. */
 static bool pause_fits(const struct values_update *u, err why)
 {
     mono after = mono_add_ms(clock_mono(u->values->opts.clock), PAUSE_MS);
@@ -233,6 +253,7 @@ static void load_done(struct cql_request *q)
         values_update_lost(u, e, &note);
         return;
     }
+    /* Rows that are dead do not answer the question; so more are read, up to a limit. */
     bool dead = more && wants_first(u) && !values_update_any(u);
     if (dead && u->count >= VALUES_DEAD_ROWS_MAX && !u->second)
         u->dead = ERR_UNAVAILABLE;
@@ -242,6 +263,7 @@ static void load_done(struct cql_request *q)
     }
     if (tried_before(u))
         return;
+    /* The rows that were read end before the revision does, so some of its rows may be missing. */
     bool behind = more && u->count > 0 && u->rows[u->count - 1].rev >= u->target.rev;
     u->more |= more;
     if (!u->second && behind && u->has_rev)
@@ -250,6 +272,7 @@ static void load_done(struct cql_request *q)
         update_judge(u);
 }
 
+/* Begins a try, and forgets the rows that were read before. */
 static void update_load(struct values_update *u, bool serial)
 {
     const struct table_write *w = u->write;
@@ -260,19 +283,22 @@ static void update_load(struct values_update *u, bool serial)
     u->has_version = u->more = u->second = false;
     u->dead = ERR_OK;
     u->serial = serial;
+    /* A condition on a value needs the value; values of revisions are judged by their names alone.
+     */
     bool full = !u->find.bucket.revs && w->condition == IF_ALLOWED && !w->allow_by_key;
     load_send(u, full ? VALUES_FULL : VALUES_META);
 }
 
 /* ---- judging ---- */
 
-/* The first row that the predicates name and that is alive; of a put without them that of its own
- * name. NULL: there is none. */
+/* The row that the condition is judged on: the first live row that the predicates name. Of a put
+ * without predicates, the row of its own name. NULL: there is none. */
 static const struct values_row *judged_row(const struct values_update *u)
 {
     bool own = u->write->predicates_count == 0;
     for (size_t i = 0; i < u->count; i++) {
         const struct values_row *r = &u->rows[i];
+        /* Three predicates name one row, one names the key, two name a revision. */
         bool named = own || u->write->predicates_count == 3
                          ? values_row_cmp(r, &u->target) == 0
                          : u->write->predicates_count == 1 || r->rev == u->target.rev;
@@ -282,7 +308,8 @@ static const struct values_row *judged_row(const struct values_update *u)
     return NULL;
 }
 
-/* h NULL: by the key of the row alone. */
+/* Judges the condition. h NULL: by the name of the row alone. A condition that does not hold is no
+ * error: applied tells. */
 static void judge_row(struct values_update *u, const struct values_row *r,
                       const struct values_head *h, str value)
 {
@@ -305,7 +332,8 @@ static void judge_bytes(struct store_call *c)
     struct values_update *u = CONTAINER_OF(c, struct values_update, body.call);
     struct values_head h;
     if (c->why == ERR_NOT_FOUND)
-        values_update_again(u, false); /* another write has taken its place meanwhile */
+        /* another write has taken the row's place meanwhile, and its chunks are gone */
+        values_update_again(u, false);
     else if (c->why != ERR_OK)
         values_update_fail(u, c->why, &u->body.note);
     else if (!values_head_read(u->body.row.head, &h))
@@ -314,6 +342,8 @@ static void judge_bytes(struct store_call *c)
         judge_row(u, &u->body.row, &h, u->body.bytes);
 }
 
+/* All is read. Without a condition it is decided at once; else the row that is judged may need its
+ * bytes first. */
 static void update_judge(struct values_update *u)
 {
     const struct table_write *w = u->write;
@@ -362,6 +392,8 @@ static bool tid_take(struct values_row *r, str tid)
     return true;
 }
 
+/* Takes a put apart into its row, head and value. False: an attribute that tables of values do not
+ * have. */
 static bool attrs_take(struct values_update *u)
 {
     const struct table_write *w = u->write;
@@ -409,7 +441,8 @@ static bool predicates_take(struct values_update *u)
     return fine;
 }
 
-/* A put of all attributes, or a delete by key, rev and tid: what the value service writes. */
+/* Is it a write that the value service makes: one put of all attributes, or one delete by key, rev
+ * and tid? */
 static bool update_plan(struct values_update *u)
 {
     const struct table_write *w = u->write;
@@ -433,6 +466,7 @@ enum store_start values_update(struct table_store *s, struct table_update *out)
     u->ask.values = v;
     u->key.bucket = out->writes->table;
     u->deadline = values_deadline(v, &out->call);
+    /* The id is taken here, once: retries are the same write. */
     u->id = values_id_new(v);
     err e = update_plan(u) ? ERR_OK : ERR_BAD;
     if (e != ERR_OK)
@@ -442,6 +476,7 @@ enum store_start values_update(struct table_store *s, struct table_update *out)
                      VALUES_BODY_BYTES_MAX, KEY_BYTES_MAX);
         e = ERR_LIMIT;
     }
+    /* Freed here: nothing of it is under way yet. */
     if (e != ERR_OK) {
         free(u);
         return store_call_done(&out->call, e);

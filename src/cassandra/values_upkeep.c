@@ -1,11 +1,15 @@
-/* values_upkeep.c - frees what nobody is shown any more. A sweep goes through all buckets that were
- * ever made, their shards, and the keys there, some at a time:
+/* values_upkeep.c - frees what nobody is shown any more, for values_store's upkeep. Blocks: a pool
+ * thread of the server calls it, one at a time. A sweep goes through all buckets that were ever
+ * made, their shards, and the keys there, some at a time:
  *   a key of a bucket that is      rows that ended an hour ago go; what a policy lets go ends;
  *                                  chunks that no row names go; a key without rows leaves the list
- *   a key of one that was dropped  all of it goes, and the bucket leaves the list of those made
- * One server sweeps, which holds a lease (values_lease.c). Two may all the same for a while: rows
- * change by decisions, as those of puts do, and all else that goes is older than any request can
- * be. Blocks: a pool thread. */
+ *   a key of a dropped bucket      all of it goes, and the bucket leaves the list of those made
+ * Invariants:
+ *   1 one server sweeps, which holds a lease (values_lease.c). Two may sweep all the same for a
+ *     while;
+ *   2 rows of a bucket that is change by decisions alone, as those of puts do;
+ *   3 chunks and keys of such a bucket go when they are older than VALUES_SPARE_S, and so than any
+ *     request. */
 #include "cassandra/values_impl.h"
 
 #include "base/buf.h"
@@ -15,13 +19,14 @@
 
 enum {
     KEYS_OF_STEP = 32,
-    ROWS_MAX = 20000, /* of one key, looked at */
-    PARTS_OF_STEP = 48,
+    ROWS_MAX = 20000,   /* of one key, looked at */
+    PARTS_OF_STEP = 48, /* rows that one decision deletes or moves */
     WORK_BYTES_MAX = 16 << 20,
 };
 
+/* How far the sweep is. Owner: values.sweep; kept between steps, and lost with the process. */
 struct values_sweep {
-    bool in_bucket, dropped;
+    bool in_bucket, dropped; /* dropped: the bucket under way is no more */
     char bucket[TABLE_NAME_BYTES_MAX], domain[CATALOG_KEY_BYTES_MAX], key[VALUES_KEY_BYTES_MAX];
     size_t bucket_bytes, domain_bytes, key_bytes;
     struct values_id made;
@@ -31,7 +36,8 @@ struct values_sweep {
     struct values_lease lease;
 };
 
-/* One key under way. */
+/* One step of the sweep, and the key that is under way in it. Lives during one call of the upkeep.
+ */
 struct tidy {
     struct values *values;
     struct values_sweep *sweep;
@@ -39,13 +45,14 @@ struct tidy {
     struct arena arena;
     struct values_key key;
     struct values_version version;
-    struct values_row *rows;
+    struct values_row *rows; /* room for ROWS_MAX and one more (chunk_take) */
     size_t count;
-    bool more;
+    bool more; /* the decision was full: the key is looked at once more */
 };
 
 /* ---- exchanges that are waited for ---- */
 
+/* One exchange that this thread waits for, on its stack. */
 struct wait {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -64,6 +71,7 @@ static void wait_tell(struct wait *w)
     INVARIANT(pthread_mutex_lock(&w->lock) == 0);
     w->over = true;
     INVARIANT(pthread_cond_signal(&w->changed) == 0);
+    /* Told under the lock: the waiter destroys the lock as soon as it may go on. */
     INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
 }
 
@@ -77,6 +85,7 @@ static void wait_end(struct wait *w)
     INVARIANT(pthread_mutex_destroy(&w->lock) == 0);
 }
 
+/* Runs on the client's loop thread (home_here). */
 static void ask_done(struct cql_request *q)
 {
     wait_tell(CONTAINER_OF(q, struct values_ask, request)->ctx);
@@ -97,10 +106,11 @@ void values_ask_background(struct values_ask *a)
     values_ask_set(a, home_here(), mono_add_ms(clock_mono(a->values->opts.clock), VALUES_WAIT_MS),
                    ask_done);
     a->request.class = CQL_BACKGROUND;
+    /* QUORUM over all data centres, as what writes judge (values.h). */
     a->request.params.consistency = CQL_QUORUM;
 }
 
-/* Plain statements, as of then. */
+/* Sends the parts as plain statements, with that instant as their write timestamp. */
 static err ask_write(struct values_ask *a, store_time at)
 {
     values_ask_background(a);
@@ -112,7 +122,7 @@ static err ask_write(struct values_ask *a, store_time at)
     return e;
 }
 
-/* All pages of a read; take sees each row. */
+/* Reads all pages; take sees each row. It ends by the first row that take refuses. */
 typedef err row_take_fn(struct tidy *t, const struct cql_cell *cells);
 static err ask_read(struct tidy *t, row_take_fn *take)
 {
@@ -143,6 +153,7 @@ static void find_over(struct store_call *c)
 
 /* ---- one key of a bucket that is ---- */
 
+/* All requests that wrote before this instant are over. */
 static store_time spare_at(const struct values *v)
 {
     return (store_time){ .ns = clock_store(v->opts.clock).ns - VALUES_SPARE_S * NS_PER_S };
@@ -158,6 +169,7 @@ static err row_take(struct tidy *t, const struct cql_cell *cells)
         memcpy(t->version.bytes, got.version.p, got.version.n);
         t->version.n = got.version.n;
     }
+    /* A key of so many rows is left alone (key_tidy). */
     if (got.has_row && t->count == ROWS_MAX)
         return ERR_LIMIT;
     if (got.has_row)
@@ -173,8 +185,8 @@ static err rows_load(struct tidy *t)
     return ask_read(t, row_take);
 }
 
-/* Rows that ended long ago, and ends that the policy moves. Their number. ended: in the end those
- * that go. */
+/* Adds deletions of rows that ended, and moves of ends, as many as one decision may have. Returns
+ * their number. A row for which there is no room is not ended for this time. */
 static unsigned parts_add(struct tidy *t, bool *ended)
 {
     unsigned parts = 0;
@@ -192,6 +204,7 @@ static unsigned parts_add(struct tidy *t, bool *ended)
     return parts;
 }
 
+/* Takes the rows out that went, and says how many. */
 static unsigned rows_leave(struct tidy *t, const bool *ended)
 {
     size_t left = 0, all = t->count;
@@ -202,7 +215,8 @@ static unsigned rows_leave(struct tidy *t, const bool *ended)
     return (unsigned)(all - left);
 }
 
-/* *empty: the key has no rows, and no write that was under way can give it one unseen. */
+/* Decides on the rows of a key, as a write does. *empty: the key has no rows, and a write that was
+ * under way loses. */
 static err rows_tidy(struct tidy *t, bool *empty)
 {
     struct values *v = t->values;
@@ -213,6 +227,7 @@ static err rows_tidy(struct tidy *t, bool *empty)
     if (ended == NULL)
         return ERR_LIMIT;
     size_t left = 0, first = 0;
+    /* The first row that is alive: latest_hash keeps its revision alone. */
     while (first < t->count && !store_time_before(now, t->rows[first].expires))
         first++;
     values_keep_all(&t->sweep->is.keep, t->rows, t->count, now);
@@ -222,10 +237,13 @@ static err rows_tidy(struct tidy *t, bool *empty)
         ended[i] = behind || store_time_before(t->rows[i].expires, spare);
         left += !ended[i];
     }
+    /* An empty key gets a version that ends a day later; a write under way loses against that
+     * version. */
     *empty = left == 0 && t->count <= PARTS_OF_STEP;
     values_decide_add(&t->ask, &t->key, &id, (str){ .p = t->version.bytes, .n = t->version.n },
                       *empty, &wanted);
     unsigned parts = parts_add(t, ended);
+    /* Nothing to change: no conditional write for it. */
     if (parts == 0 && (!*empty || t->version.n == 0)) {
         values_ask_clear(&t->ask);
         return ERR_OK;
@@ -237,6 +255,8 @@ static err rows_tidy(struct tidy *t, bool *empty)
     bool applied = e == ERR_OK && values_applied(&t->ask.request.out, &e);
     cql_outcome_fini(&t->ask.request.out);
     values_ask_clear(&t->ask);
+    /* Refused: the key was written meanwhile, so it is not empty, and the next sweep looks again.
+     */
     *empty &= applied;
     t->more |= applied && parts == PARTS_OF_STEP;
     if (applied)
@@ -244,7 +264,8 @@ static err rows_tidy(struct tidy *t, bool *empty)
     return e;
 }
 
-/* Ids of chunks are met in their order, those of one write together. */
+/* Deletes the chunks of one id, unless a row names it or it is young. Ids are met in their order,
+ * those of one write together, so each is deleted once. */
 static err chunk_take(struct tidy *t, const struct cql_cell *cells)
 {
     struct values_id id;
@@ -256,7 +277,7 @@ static err chunk_take(struct tidy *t, const struct cql_cell *cells)
     for (size_t i = 0; i < t->count; i++)
         if (memcmp(t->rows[i].id.bytes, id.bytes, sizeof id.bytes) == 0)
             return ERR_OK;
-    struct values_row *last = &t->rows[ROWS_MAX]; /* behind them: the id met last */
+    struct values_row *last = &t->rows[ROWS_MAX]; /* behind the rows: the id met last */
     if (memcmp(last->id.bytes, id.bytes, sizeof id.bytes) == 0)
         return ERR_OK;
     last->id = id;
@@ -269,6 +290,7 @@ static err chunk_take(struct tidy *t, const struct cql_cell *cells)
     return e;
 }
 
+/* Takes the key out of the list, if the row there is no newer than `at`. */
 static err key_leave(struct tidy *t, store_time at)
 {
     struct cql_values *v = values_ask_add(&t->ask, VALUES_KEY_DELETE, 64);
@@ -280,8 +302,8 @@ static err key_leave(struct tidy *t, store_time at)
     return ask_write(&t->ask, at);
 }
 
-/* Chunks are compared with rows read behind them: a row that is written now is newer than all that
- * goes. */
+/* Tidies a key of a bucket that is. Rows are read before chunks: a write that comes in between has
+ * an id that is too young to go. */
 static err key_tidy(struct tidy *t)
 {
     bool empty = false;
@@ -298,6 +320,7 @@ static err key_tidy(struct tidy *t)
     return e == ERR_LIMIT ? ERR_OK : e; /* a key of so many rows is left as it is */
 }
 
+/* All rows and chunks of a key of a dropped bucket. No request uses that bucket's id any more. */
 static err key_drop(struct tidy *t)
 {
     store_time now = clock_store(t->values->opts.clock);
@@ -318,6 +341,7 @@ struct keys {
     unsigned count;
 };
 
+/* The next keys of the shard, behind the last one done. */
 static err keys_load(struct tidy *t, struct keys *out)
 {
     struct values_sweep *s = t->sweep;
@@ -354,6 +378,8 @@ static err made_leave(struct tidy *t)
     return ask_write(&t->ask, clock_store(t->values->opts.clock));
 }
 
+/* Some keys of a shard; behind its last key the next shard, and behind the last shard the next
+ * bucket. */
 static err shard_step(struct tidy *t)
 {
     struct values_sweep *s = t->sweep;
@@ -376,7 +402,8 @@ static err shard_step(struct tidy *t)
     return !s->in_bucket && s->dropped ? made_leave(t) : ERR_OK;
 }
 
-/* Is it the bucket of that name? One that is being made may not be so yet. */
+/* Is it the bucket of that name? Another one of its name means that it was dropped. A bucket that
+ * is being made may not be decided yet, so a young bucket is passed over while it is missing. */
 static err bucket_look(struct tidy *t)
 {
     struct values_sweep *s = t->sweep;
@@ -394,6 +421,7 @@ static err bucket_look(struct tidy *t)
     if (is)
         s->is = f.bucket;
     values_find_fini(&f);
+    /* A find that failed says nothing: the step is tried again. */
     if (f.call.why != ERR_OK && f.call.why != ERR_NOT_FOUND)
         return f.call.why;
     s->dropped = !is;
@@ -413,7 +441,7 @@ static bool text_take(const struct cql_cell *c, char *to, size_t max, size_t *n)
     return true;
 }
 
-/* *over: there is none behind the last one. */
+/* The next bucket of the list of all that were made. *over: there is none behind the last one. */
 static err bucket_next(struct tidy *t, bool *over)
 {
     struct values_sweep *s = t->sweep;
@@ -456,7 +484,7 @@ static err sweep_step(struct tidy *t, bool *over)
     return bucket_look(t);
 }
 
-/* One step of who holds the lease. */
+/* One step of the server that holds the lease. */
 static err upkeep_step(struct values *v, struct values_sweep *s)
 {
     bool over = false;
@@ -471,6 +499,7 @@ static err upkeep_step(struct values *v, struct values_sweep *s)
     store_time next;
     if (e == ERR_OK && over)
         e = values_lease_done(v, &s->lease, &next);
+    /* The place is at the beginning again. */
     if (e == ERR_OK && over)
         *s = (struct values_sweep){ .again_at = next };
     free(t->rows);
@@ -488,12 +517,14 @@ err values_upkeep(struct table_store *store, bool *more, store_time *next)
     INVARIANT(v->sweep != NULL);
     struct values_sweep *s = v->sweep;
     err e = ERR_OK;
+    /* A step at a time: the caller comes again at once while there is more. */
     if (!store_time_before(now, s->again_at)) {
         store_time wait = now;
         e = values_lease_hold(v, &s->lease, &wait);
         if (e == ERR_OK && s->lease.held)
             e = upkeep_step(v, s);
-        else if (e == ERR_OK) /* another's, or it was lost: then the way through begins anew */
+        /* another server has it, or it was lost: then the sweep begins again */
+        else if (e == ERR_OK)
             *s = (struct values_sweep){ .again_at = wait };
     }
     *more = e == ERR_OK && store_time_before(s->again_at, now);

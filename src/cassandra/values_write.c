@@ -1,6 +1,9 @@
-/* values_write.c - what a put or a delete writes, and how. Chunks and the listing go first, as
- * plain writes that nobody sees. Then all of the rest is one batch that depends on the key's
- * version. */
+/* values_write.c - what a put or a delete writes, and how, for values_update.c.
+ *
+ * Chunks and the listing go first, as plain writes that nobody sees. Then all of the rest is one
+ * batch of one partition that depends on the key's version.
+ * Invariant: a batch that was not applied has changed nothing, so each try decides again on the
+ * rows that it read. */
 #include "cassandra/values_update.h"
 
 #include "base/buf.h"
@@ -17,6 +20,8 @@ enum {
 
 /* ---- what is written ---- */
 
+/* Cassandra's TTL of a row that ends then. It is a day longer: the TTL frees space, and the column
+ * `expires` decides. 0: no TTL, also for ends that some versions of Cassandra cannot hold. */
 int32_t values_ttl(struct values *v, store_time end)
 {
     int64_t left_s = end.ns == INT64_MAX
@@ -30,11 +35,14 @@ void values_decide_add(struct values_ask *a, const struct values_key *k, const s
 {
     enum { KEPT_MAX = VALUES_VERSION_BYTES_MAX - VALUES_MARK_BYTES };
     struct cql_values *v = values_ask_add(a, VALUES_DECIDE, 2 * VALUES_VERSION_BYTES_MAX);
+    /* The oldest mark goes when there is no room for all. */
     str kept = str_take(version, KEPT_MAX);
     put_be64(wanted->bytes, XXH3_64bits(id->bytes, sizeof id->bytes));
     if (kept.n > 0)
         memcpy(wanted->bytes + VALUES_MARK_BYTES, kept.p, kept.n);
     wanted->n = VALUES_MARK_BYTES + kept.n;
+    /* The version of a key without rows ends by itself. One with rows has none: it must not end
+     * before they do. */
     cql_put_i32(v, empties ? VERSION_TTL_S : 0);
     cql_put_bytes(v, (str){ .p = wanted->bytes, .n = wanted->n });
     cql_put_bytes(v, k->bucket);
@@ -47,6 +55,8 @@ void values_decide_add(struct values_ask *a, const struct values_key *k, const s
         cql_put_bytes(v, version);
 }
 
+/* Chunks of a row that goes are deleted behind the write. The upkeep deletes chunks that find no
+ * place here. */
 static void spare(struct values_update *u, const struct values_row *r)
 {
     if (r->chunked && u->spared_count < VALUES_SPARED_MAX)
@@ -58,6 +68,8 @@ static str tid_str(const struct values_row *r)
     return (str){ .p = (const char *)r->tid, .n = sizeof r->tid };
 }
 
+/* The row itself. The TTL follows from `own`, since a policy may lengthen an end that it shortened.
+ */
 static void put_add(struct values_update *u, const struct values_row *r)
 {
     struct values_ask *a = &u->ask;
@@ -101,6 +113,8 @@ void values_delete_add(struct values_ask *a, const struct values_key *k, enum va
         cql_put_bytes(v, tid_str(r));
 }
 
+/* Ends that the policy moves. The upkeep does the rest: until then a reader sees some rows longer.
+ */
 static void moves_add(struct values_update *u)
 {
     unsigned moves = 0;
@@ -113,7 +127,7 @@ static void moves_add(struct values_update *u)
     }
 }
 
-/* Where the row that is put stands, and the one whose place it takes. */
+/* Puts the row in its place in the order, instead of a row of the same name. */
 static void row_insert(struct values_update *u, const struct values_row *row)
 {
     size_t at = 0;
@@ -122,6 +136,7 @@ static void row_insert(struct values_update *u, const struct values_row *row)
     if (at < u->count && values_row_cmp(&u->rows[at], row) == 0) {
         spare(u, &u->rows[at]);
     } else {
+        /* There is room for it: values_update_room was asked. */
         if (u->count > at)
             memmove(&u->rows[at + 1], &u->rows[at], (u->count - at) * sizeof *u->rows);
         u->count++;
@@ -138,6 +153,8 @@ static store_time put_own(const struct values_update *u)
                      : STORE_TIME_NEVER;
 }
 
+/* The row that is put, what the policy says of it, and what goes or moves with it. ERR_GONE: the
+ * policy would not keep it. */
 static err put_decide(struct values_update *u)
 {
     const struct values_bucket *b = &u->find.bucket;
@@ -161,7 +178,9 @@ static err put_decide(struct values_update *u)
         return ERR_GONE;
     put_add(u, &u->rows[u->at]);
     moves_add(u);
+    /* latest_hash: all lesser revisions go at once. INT64_MIN has none below. */
     if (b->keep.kind == KEEP_LATEST_HASH && row.rev > INT64_MIN) {
+        /* Rows that were not read may be among them. */
         bool behind = u->more;
         for (size_t i = 0; i < u->count; i++)
             if (u->rows[i].rev < row.rev) {
@@ -181,7 +200,8 @@ static bool delete_names(const struct values_update *u, const struct values_row 
            (!u->has_tid || values_row_cmp(r, &u->target) == 0);
 }
 
-/* False: there is nothing to delete. */
+/* Deletes the rows that the write names; rows_deleted counts the live ones. False: there is nothing
+ * to delete. */
 static bool delete_decide(struct values_update *u)
 {
     bool any = !u->has_rev && u->more;
@@ -198,6 +218,7 @@ static bool delete_decide(struct values_update *u)
     u->count = left;
     if (!any)
         return false;
+    /* A key without rows gets a version that ends. */
     u->empties = !u->has_rev || (left == 0 && !u->more);
     const struct values_row whole = { .rev = INT64_MAX };
     values_delete_add(&u->ask, &u->key,
@@ -205,6 +226,7 @@ static bool delete_decide(struct values_update *u)
                       : u->has_rev ? VALUES_DELETE_REV
                                    : VALUES_DELETE_TO,
                       u->has_rev ? &u->target : &whole);
+    /* A row of a group went, so rows that had fallen out may come back. */
     if (u->has_tid) {
         values_keep_deleted(&u->find.bucket.keep, u->rows, u->count, &u->target,
                             clock_store(u->values->opts.clock));
@@ -213,10 +235,11 @@ static bool delete_decide(struct values_update *u)
     return true;
 }
 
-/* False: there is nothing to write. */
+/* Makes the batch: the decision, and what it writes. False: there is nothing to write, or *e. */
 static bool decide_make(struct values_update *u, err *e)
 {
     bool any = true;
+    /* A try before may have set these. */
     u->spared_count = 0;
     u->empties = false;
     u->update->rows_deleted = 0;
@@ -232,6 +255,7 @@ static bool decide_make(struct values_update *u, err *e)
 
 /* ---- writing ---- */
 
+/* Chunks or the listing are written: the next step is chosen again by values_update_decide. */
 static void before_done(struct cql_request *q)
 {
     struct values_update *u = CONTAINER_OF(q, struct values_update, ask.request);
@@ -244,7 +268,8 @@ static void before_done(struct cql_request *q)
         values_update_lost(u, e, &note);
 }
 
-/* Plain writes, of what nobody sees before the decision. */
+/* Sends plain writes of what nobody sees before the decision; to a quorum of each data centre, as
+ * the decision that makes them visible. */
 static void before_send(struct values_update *u, store_time at)
 {
     values_ask_set(&u->ask, u->update->call.home, u->deadline, before_done);
@@ -253,6 +278,7 @@ static void before_send(struct values_update *u, store_time at)
     cql_start(u->values->opts.client, &u->ask.request);
 }
 
+/* The next chunks, up to BATCH_BYTES. */
 static void chunks_send(struct values_update *u)
 {
     int32_t ttl_s = values_ttl(u->values, put_own(u));
@@ -265,6 +291,7 @@ static void chunks_send(struct values_update *u)
         cql_put_i32(v, ttl_s);
         u->sent += bytes.n;
     }
+    /* All chunks carry the time of their id: the upkeep deletes as of a later one. */
     before_send(u, values_id_time(&u->id));
 }
 
@@ -276,6 +303,7 @@ unsigned values_shard(str key)
 static void key_send(struct values_update *u)
 {
     struct cql_values *v = values_ask_add(&u->ask, VALUES_KEY_PUT, 64);
+    /* Once: a row of the listing that nobody needs costs a look. */
     u->listed = true;
     cql_put_bytes(v, u->key.bucket);
     cql_put_bytes(v, u->key.domain);
@@ -285,6 +313,7 @@ static void key_send(struct values_update *u)
     before_send(u, clock_store(u->values->opts.clock));
 }
 
+/* The first column of a conditional write's answer is [applied]. */
 bool values_applied(const struct cql_outcome *out, err *e)
 {
     struct cql_rows rows = out->rows;
@@ -296,6 +325,7 @@ bool values_applied(const struct cql_outcome *out, err *e)
     return applied;
 }
 
+/* The decision was answered. Refused or lost: what is there now tells (values_update_again). */
 static void decide_done(struct cql_request *q)
 {
     struct values_update *u = CONTAINER_OF(q, struct values_update, ask.request);
@@ -312,8 +342,9 @@ static void decide_done(struct cql_request *q)
         values_update_lost(u, e, &note);
 }
 
-/* A row that is alive keeps its key in the listing: the upkeep takes a key out when its rows are
- * gone, and Cassandra's TTL takes a row a day after its end. */
+/* The next step of a write that may be made. A row that is alive keeps its key in the listing, so
+ * the key is listed only when no row is alive. The upkeep takes a key out of the list when its rows
+ * are gone, and rows go a day after their end. */
 void values_update_decide(struct values_update *u)
 {
     err e;
@@ -336,6 +367,7 @@ void values_update_decide(struct values_update *u)
 
 /* ---- behind the write: chunks of what was replaced, as well as it goes ---- */
 
+/* The write has happened, also when its chunks could not be deleted. */
 static void spared_done(struct cql_request *q)
 {
     struct values_update *u = CONTAINER_OF(q, struct values_update, ask.request);
@@ -350,6 +382,7 @@ void values_update_wrote(struct values_update *u)
     values_ask_clear(&u->ask);
     for (unsigned i = 0; i < u->spared_count; i++) {
         values_put_id(values_ask_key(&u->ask, VALUES_CHUNK_DELETE, &u->key, 64), &u->spared[i]);
+        /* Not before the chunks were written, by whichever clock. */
         at = store_time_max(at, values_id_time(&u->spared[i]));
     }
     if (u->spared_count == 0) {

@@ -1,4 +1,8 @@
-/* words.c - see words.h. One exchange with the cluster for each request. */
+/* words.c - rows of words and notes (words.h), one exchange with the cluster for each request. For
+ * words_hear.c, words_first.c, words_know.c and reads that heed the word.
+ *
+ * The column `how` says as bits whether a word was believed or doubted by its server: the fold
+ * judges it by these. */
 #include "cassandra/words.h"
 
 #include "cassandra/titles_impl.h"
@@ -8,7 +12,7 @@
 
 enum { HOW_BELIEVED = 1, HOW_DOUBTED = 2 };
 
-/* An exchange under way. */
+/* One exchange under way. exchange_end frees it, at the home of the call. */
 struct exchange {
     struct titles *titles;
     struct store_call *call; /* of the request, as the note is */
@@ -50,7 +54,7 @@ static struct exchange *exchange_of(struct cql_request *q)
     return CONTAINER_OF(q, struct exchange, request);
 }
 
-/* Once the values are there. */
+/* Sends a reading, once its values are there. A second node may be asked. */
 static enum store_start exchange_read(struct exchange *x, void *of,
                                       void (*done)(struct cql_request *q))
 {
@@ -92,12 +96,15 @@ static bool said_take(const struct cql_cell *cells, struct title_said *out)
     return title_word_decode(bytes, &out->word) == ERR_OK;
 }
 
+/* Rows come by when they were asked for, the latest first; the fold puts them in their order. */
 static err words_take(struct words_load *l, struct cql_rows rows)
 {
     struct cql_cell cells[4];
     size_t read = 0;
     while (read < WORDS_MAX && cql_rows_next(&rows, cells)) {
+        /* It counts all the same: something is known of the title. */
         l->rows++;
+        /* A word that cannot be read is gone past: the wiki is asked again. */
         if (!said_take(cells, &l->said[read]))
             continue;
         l->kept_max = store_time_max(l->kept_max, l->said[read].at);
@@ -126,6 +133,7 @@ enum store_start words_load(struct titles *t, struct words_load *l)
 
 /* ---- writing ---- */
 
+/* The name of a word's row, behind domain and title. */
 static void name_put(struct cql_values *v, const struct title_said *s)
 {
     cql_put_i64(v, s->word.asked_at.ns);
@@ -147,6 +155,8 @@ enum store_start words_put(struct titles *t, struct words_put *p)
     return exchange_write(x, titles_write_us(s->at));
 }
 
+/* A range of rows, as of the horizon: a row that another server writes later stays, whatever its
+ * name. */
 enum store_start words_drop(struct titles *t, struct words_drop *d)
 {
     static const struct title_said last = { .word = { .asked_at = { INT64_MAX } },
@@ -161,6 +171,7 @@ enum store_start words_drop(struct titles *t, struct words_drop *d)
 
 /* ---- notes ---- */
 
+/* Names are stored: they never change. */
 static str note_name(enum page_note note)
 {
     static const char *const names[PAGE_NOTES] = {

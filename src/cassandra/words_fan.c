@@ -1,5 +1,12 @@
-/* words_fan.c - see words_impl.h. A part has a work of its own, which may end on any thread of the
- * home: parts touch nothing of each other, and who comes last goes on. */
+/* words_fan.c - a title in all buckets that hear the wiki, loaded and written to at once
+ * (words_impl.h). For words_hear.c and words_know.c.
+ *
+ * Invariants:
+ *   1 a part has a work of its own, which may end on any thread of the home: parts touch nothing of
+ *     each other;
+ *   2 `waits` counts the parts that are under way and others who wait with them. The last that
+ *     joins goes on with joined;
+ *   3 a part whose work is NULL failed, and call.why says how. */
 #include "cassandra/words_impl.h"
 
 void fan_init(struct fan *f, struct cassandra_pages *p, struct store_call *request, uint32_t domain,
@@ -35,13 +42,14 @@ struct store_call fan_call(const struct fan *f, void (*done)(struct store_call *
     };
 }
 
+/* The last one goes on, on its thread; it may free the fan. */
 void fan_join(struct fan *f)
 {
     if (atomic_fetch_sub(&f->waits, 1) == 1)
         f->joined(f);
 }
 
-/* The work is gone. */
+/* The work ended itself and is gone; its part is over. */
 static void part_failed(struct store_call *c)
 {
     struct fan_part *p = CONTAINER_OF(c, struct fan_part, call);
@@ -59,6 +67,7 @@ static void part_over(struct work *w)
 void fan_load(struct fan *f, unsigned others)
 {
     struct cassandra_pages *p = f->pages;
+    /* A second load, such as before settling, forgets the first. */
     works_free(f);
     for (unsigned i = 0; i < p->opts.buckets_count; i++) {
         if (!bucket_hears(&p->buckets[i]))
@@ -70,12 +79,14 @@ void fan_load(struct fan *f, unsigned others)
         part->work->loaded = part_over;
     }
     unsigned count = f->count;
+    /* One more than parts and others: joined must not run before all have begun. */
     atomic_init(&f->waits, count + others + 1);
     for (unsigned i = 0; i < count; i++)
         work_start(f->parts[i].work, f->domain, f->title, f->home);
     fan_join(f);
 }
 
+/* Appends the part's facts, a batch behind the other; work_append calls it again. */
 static void part_append(struct work *w)
 {
     struct fan_part *p = w->request;
@@ -94,6 +105,7 @@ static void part_append(struct work *w)
     p->appended += count;
     w->appended = part_append;
     w->everywhere = false;
+    /* Each batch for itself: only what hides has to be everywhere. */
     for (unsigned i = 0; i < count; i++)
         w->everywhere |= p->fan->everywhere &&
                          (facts[i].what == FACT_SUPPRESSED || facts[i].what == FACT_DELETED);
@@ -105,6 +117,7 @@ void fan_append(struct fan *f, unsigned others)
     unsigned count = f->count;
     atomic_init(&f->waits, count + others + 1);
     for (unsigned i = 0; i < count; i++) {
+        /* Facts are decided only when all parts were loaded. */
         INVARIANT(f->parts[i].work != NULL);
         part_append(f->parts[i].work);
     }

@@ -1,6 +1,9 @@
 /* words_first.c - a put that brings the first word of its title: its facts and the word are written
- * at once. Behind that the words are read again: what follows from a word that another server kept
- * meanwhile, its hearing may not have known (words_hear.c). */
+ * at once, for pages_write.c.
+ *
+ * Behind that the words are read again. Another server may have kept a word meanwhile, and its
+ * hearing may not have known this one (words_hear.c); what follows from both becomes facts.
+ * Invariant: the request ends when facts and word have both ended, and never before. */
 #include "cassandra/words_impl.h"
 
 #include <stdlib.h>
@@ -29,6 +32,7 @@ static void first_end(struct first *f, err why)
     store_call_end(request, why);
 }
 
+/* The words as they are now. One alone is ours: nothing follows. */
 static void first_read(struct store_call *c)
 {
     struct first *f = c->own;
@@ -49,10 +53,12 @@ static struct store_call first_call(struct first *f, void (*done)(struct store_c
     };
 }
 
+/* Facts or word are over. Behind both the words are read, unless one failed. */
 static void first_join(struct first *f)
 {
     if (atomic_fetch_sub(&f->waits, 1) != 1)
         return;
+    /* The word may have been written, also when its answer was lost. */
     err e =
         f->work == NULL ? f->facts.why : work_blame(f->work, f->word.call.why, true, &f->word.note);
     if (e != ERR_OK) {
@@ -76,6 +82,7 @@ static void first_appended(struct work *w)
     first_join(w->call->own);
 }
 
+/* The work ended itself: the cluster has not taken the facts. */
 static void first_failed(struct store_call *c)
 {
     struct first *f = c->own;
@@ -98,9 +105,12 @@ void words_first(struct work *w, struct fact *facts, unsigned facts_count,
                                   .title = w->key.title,
                                   .said = { .word = *f->q->word, .srv = p->opts.srv } };
     f->word.said.at = pages_stamp(p);
+    /* Until the end the work's call is this one: work_end must not end the put while the word is
+     * under way. */
     w->call = &f->facts;
     w->appended = first_appended;
     atomic_init(&f->waits, facts_count > 0 ? 2 : 1);
+    /* Both are under way at once: the fold needs no order between them. */
     store_call_then(words_put(p->opts.titles, &f->word), &f->word.call);
     if (facts_count > 0)
         work_append(w, facts, facts_count, bytes);

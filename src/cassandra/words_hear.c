@@ -1,20 +1,22 @@
-/* words_hear.c - the wiki's word: decided on the title in all buckets that hear the wiki, as
- * bucket/hear.c decides.
+/* words_hear.c - the wiki's word is heard: decided on the title in all buckets that hear the wiki,
+ * as bucket/hear.c decides for the embedded store.
  *
  *   LOAD    the facts of the title in each bucket, and its words, at once
  *   FACTS   what follows from word and marks, in each bucket, at once
  *   WORD    the word, when it is news
  *   AGAIN   the words are read once more; those before the last are deleted
- *   SETTLE  did another server keep a word meanwhile? What follows from it and the one before it
- *           becomes facts, too
+ *   SETTLE  did another server keep a word meanwhile? What follows from that word and the one
+ *           before it becomes facts, too
  *
- * Facts come before the word: who breaks off in between has not heard it, and hears it once more.
- * With the word first, the next hearing would take it for known, and would not see that another
- * page has taken the title.
- * All that hides is a fact, and says since when: a put that was asked for before is hidden by the
- * fold, whichever of both is written first. So a hearing and a put beside each other wait for
- * nothing. One thing no fact says: which page a render is of. The words say it, and who keeps a
- * word reads the words behind that. Of two that keep one, the later sees both. */
+ * Invariants:
+ *   1 facts come before the word: a server that breaks off in between has not heard the word, and
+ *     hears it once more. With the word first, the next hearing would take it for known, and would
+ *     not see that another page has taken the title;
+ *   2 all that hides is a fact, and says since when. A put that was asked for before is hidden by
+ *     the fold, whichever of both is written first. So a hearing and a put beside each other wait
+ *     for nothing;
+ *   3 a server that keeps a word reads the words behind that. One thing no fact says: which page a
+ *     render is of. The words say it, and of two servers that keep one, the later sees both. */
 #include "cassandra/words_impl.h"
 
 #include "title/step.h"
@@ -22,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One hearing, or what a put found to settle. It frees itself in hear_end. */
 struct hear {
     struct fan fan;
     struct page_hear *q; /* NULL: it settles what a put found */
@@ -30,8 +33,9 @@ struct hear {
     struct words_drop drop;
     struct title_word last;
     bool has_last, stored, known; /* known: anything of the title is, in any bucket */
-    uint64_t there;
-    /* The words as they were when it was decided, with the own one; then as they are. */
+    uint64_t there;               /* the greatest revision that is known to exist at the wiki */
+    /* before: the words as this server decided on them, with its own; chain: as they are now. Both
+     * in the order of the fold. */
     struct title_said before[WORDS_MAX + 1], chain[WORDS_MAX];
     size_t before_count, chain_count;
 };
@@ -63,6 +67,7 @@ static void hear_joined_call(struct store_call *c)
     fan_join(c->own);
 }
 
+/* Reads the words; the fan waits for them (one of `others`). */
 static void words_read(struct hear *h)
 {
     h->words.call = fan_call(&h->fan, hear_joined_call);
@@ -74,6 +79,7 @@ static void words_read(struct hear *h)
 
 /* ---- facts ---- */
 
+/* A word that is old or lags says nothing of the title; marks are heard in any case. */
 static struct title_hearing hearing_of(const struct hear *h)
 {
     const struct page_hear *q = h->q;
@@ -84,7 +90,8 @@ static struct title_hearing hearing_of(const struct hear *h)
                                    .marks_count = q->marks_count };
 }
 
-/* Steps all that follows from a hearing. facts NULL: it is only counted. */
+/* Steps all that follows from a hearing, so that each fact is judged behind the facts before. facts
+ * NULL: they are only counted. */
 static err hearing_step(struct title *t, const struct title_hearing *hearing, struct fact *facts,
                         size_t *count)
 {
@@ -92,6 +99,7 @@ static err hearing_step(struct title *t, const struct title_hearing *hearing, st
     struct fact fact;
     err e;
     while ((e = title_hearing_next(t, hearing, &at, &fact)) == ERR_OK) {
+        /* A purge of many rows is stepped in parts. */
         struct title_part part = { .resumed = false };
         do {
             e = title_step(t, &fact, &part);
@@ -108,7 +116,7 @@ static err hearing_step(struct title *t, const struct title_hearing *hearing, st
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* Those of so many hearings; each place of their orders gives one fact at most. */
+/* Room for the facts of so many hearings; each place of their orders gives one fact at most. */
 static err part_facts_new(struct fan_part *p, size_t hearings, unsigned marks_count)
 {
     size_t most = hearings * (2 * (size_t)marks_count + 4);
@@ -117,8 +125,8 @@ static err part_facts_new(struct fan_part *p, size_t hearings, unsigned marks_co
     return p->facts == NULL ? ERR_LIMIT : ERR_OK;
 }
 
-/* Is a render of it there, and is one greater than the wiki's newest, and than what is known to be
- * there? */
+/* Notes whether a render is there, and whether a render is above the wiki's newest revision and
+ * above `there`. Such a render was deleted, or the wiki's copy is behind. */
 static err hear_look(struct hear *h, const struct title *t)
 {
     struct page_hear *q = h->q;
@@ -135,14 +143,16 @@ static err hear_look(struct hear *h, const struct title *t)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* Is the word to be kept, or what is there? */
+/* Is the row of a word to be written: news, or a greater revision that is known? Only of a title
+ * that has a word or a render. */
 static bool hear_writes(const struct hear *h, const struct title_hearing *hearing)
 {
     bool grew = h->has_last && h->there > h->last.there;
     return hearing->word != NULL && (h->has_last || h->stored) && (h->q->is == WORD_NEWS || grew);
 }
 
-/* Would nothing that is stored or known change? The rows are as they were afterwards. */
+/* Would the hearing leave rows and words as they are? This only looks: the rows stay as they were.
+ */
 static err hear_is_idle(struct hear *h, const struct title_hearing *hearing, bool *idle)
 {
     err e = ERR_NOT_FOUND;
@@ -151,6 +161,7 @@ static err hear_is_idle(struct hear *h, const struct title_hearing *hearing, boo
         struct title *t = &h->fan.parts[i].work->memory.title;
         struct fact fact;
         unsigned at = 0;
+        /* serial: facts that only hide what is to come are left out, as in the embedded store. */
         t->serial = true;
         e = hear_look(h, t);
         if (e == ERR_OK)
@@ -161,7 +172,8 @@ static err hear_is_idle(struct hear *h, const struct title_hearing *hearing, boo
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* What changes rows that are there, as the embedded store has it. */
+/* Steps the facts that change rows, as the embedded store does. Then it derives the title again:
+ * part_decide needs the title as it was. */
 static err part_change(struct hear *h, struct fan_part *p, const struct title_hearing *hearing)
 {
     struct work *w = p->work;
@@ -177,8 +189,8 @@ static err part_change(struct hear *h, struct fan_part *p, const struct title_he
     return e == ERR_OK && count > 0 ? title_derive(&w->facts, now, &w->arena, &w->memory) : e;
 }
 
-/* And what hides that is to come. Of a title of which nothing is known a word leaves nothing: else
- * each name that anybody asks for would be kept. */
+/* Makes the facts to write, with facts that hide later puts. Of a title of which nothing is known a
+ * word leaves nothing: else each name that anybody asks for would be kept. */
 static err part_decide(struct hear *h, struct fan_part *p, const struct title_hearing *hearing)
 {
     struct title_hearing here = *hearing;
@@ -188,6 +200,7 @@ static err part_decide(struct hear *h, struct fan_part *p, const struct title_he
     return e == ERR_OK ? hearing_step(&p->work->memory.title, &here, p->facts, &p->facts_count) : e;
 }
 
+/* Sets the last word, and how the new word stands to it, before anything is decided. */
 static void hear_last(struct hear *h)
 {
     struct page_hear *q = h->q;
@@ -201,10 +214,12 @@ static void hear_last(struct hear *h)
                                      .believed = q->believe,
                                      .doubted = q->doubted };
     q->is = title_said_judge(last, &said);
+    /* The caller is told that a later word says the same: it need not ask again. */
     q->echoes = q->is == WORD_OLD && title_word_eq(last, q->word);
     h->there = title_word_there(last, q->word, q->there);
 }
 
+/* *lags: the wiki answered from a copy that is behind, so nothing of it is heard. */
 static err hear_decide(struct hear *h, const struct title_hearing *hearing, bool *lags)
 {
     struct page_hear *q = h->q;
@@ -213,10 +228,12 @@ static err hear_decide(struct hear *h, const struct title_hearing *hearing, bool
     *lags = (q->behind && (!idle || q->above != 0)) || (q->doubted && q->above != 0);
     if (e != ERR_OK || *lags)
         return e;
+    /* The looks before the change do not count. */
     if (!idle) {
         q->above = q->known = 0;
         h->stored = false;
     }
+    /* Rows that cannot be read count, too: something is known. */
     h->known = h->words.rows > 0;
     for (unsigned i = 0; i < h->fan.count; i++)
         h->known |= h->fan.parts[i].work->facts.facts_count > 0;
@@ -231,7 +248,7 @@ static err hear_decide(struct hear *h, const struct title_hearing *hearing, bool
 
 /* ---- settling ---- */
 
-/* Did one server decide on these two, one behind the other? */
+/* Did this server decide on these two words, one behind the other? Then their facts are written. */
 static bool pair_is_known(const struct hear *h, const struct title_said *a,
                           const struct title_said *b)
 {
@@ -246,6 +263,8 @@ static void hear_settled(struct fan *f)
     hear_end(hear_of(f), fan_why(f));
 }
 
+/* The facts of each pair of words that this server has not decided on, in the order of the words.
+ */
 static err part_settle(const struct hear *h, struct fan_part *p)
 {
     err e = part_facts_new(p, h->chain_count, 0);
@@ -258,6 +277,7 @@ static err part_settle(const struct hear *h, struct fan_part *p)
     return e;
 }
 
+/* The titles as they are now, with what other servers wrote. */
 static void settle_loaded(struct fan *f)
 {
     struct hear *h = hear_of(f);
@@ -280,6 +300,7 @@ static bool settle_wanted(const struct hear *h)
     return false;
 }
 
+/* Ends the hearing, unless words of other servers have come in between. */
 static void hear_settle(struct hear *h)
 {
     if (!settle_wanted(h)) {
@@ -290,6 +311,7 @@ static void hear_settle(struct hear *h)
     fan_load(&h->fan, 0);
 }
 
+/* Nothing was decided here (before_count 0), so each pair of the chain counts. */
 void words_settle(struct cassandra_pages *p, struct store_call *request, uint32_t domain, str title,
                   const struct title_said *chain, size_t count)
 {
@@ -302,7 +324,8 @@ void words_settle(struct cassandra_pages *p, struct store_call *request, uint32_
 
 /* ---- the word ---- */
 
-/* What the last word that is settled has behind it. */
+/* The last word that is settled: all before it may be deleted. NULL: none is, or there is one word
+ * alone. */
 static const struct title_said *drop_before(const struct hear *h, store_time horizon)
 {
     for (size_t i = h->words.count; h->words.rows > 1 && i-- > 0;)
@@ -311,6 +334,7 @@ static const struct title_said *drop_before(const struct hear *h, store_time hor
     return NULL;
 }
 
+/* The words as they are now. A deletion that failed is left to the next hearing. */
 static void hear_again(struct fan *f)
 {
     struct hear *h = hear_of(f);
@@ -324,18 +348,20 @@ static void hear_again(struct fan *f)
     hear_settle(h);
 }
 
-/* A word that is news may leave renders dated in each of them. */
+/* Tells listeners of each bucket: a word that is news may leave renders dated there. */
 static void hear_tell(const struct hear *h)
 {
     for (unsigned i = 0; i < h->fan.count && h->q->is == WORD_NEWS; i++)
         pages_tell(h->fan.parts[i].work->bucket, h->fan.domain, h->fan.title);
 }
 
+/* The word is kept, or may be. Old rows go while the words are read again. */
 static void hear_kept(struct store_call *c)
 {
     struct hear *h = c->own;
     struct fan *f = &h->fan;
     err e = pages_blame(f->pages, c, &h->put.note, f->title);
+    /* Also when it failed: it may be there. */
     hear_tell(h);
     if (e != ERR_OK) {
         hear_end(h, e);
@@ -346,7 +372,7 @@ static void hear_kept(struct store_call *c)
     f->joined = hear_again;
     atomic_init(&f->waits, before == NULL ? 1 : 2);
     if (before != NULL) {
-        h->put.said = *before; /* what is read next is written over it */
+        h->put.said = *before; /* a copy: what is read next is written over the words */
         h->drop.before = &h->put.said;
         h->drop.call = fan_call(f, hear_joined_call);
         h->drop.call.own = f;
@@ -357,6 +383,7 @@ static void hear_kept(struct store_call *c)
     words_read(h);
 }
 
+/* The facts are written in all buckets. A word that is no news ends here. */
 static void hear_appended(struct fan *f)
 {
     struct hear *h = hear_of(f);
@@ -373,6 +400,7 @@ static void hear_appended(struct fan *f)
                                  .believed = h->q->believe,
                                  .doubted = h->q->doubted };
     said->word.there = h->there;
+    /* The words as this server knows them, its own among them: pairs of these are decided. */
     memcpy(h->before, h->words.said, h->words.count * sizeof h->before[0]);
     h->before[h->words.count] = *said;
     h->before_count = title_words_fold(h->before, h->words.count + 1);
@@ -385,6 +413,7 @@ static void hear_appended(struct fan *f)
 
 /* ---- starting ---- */
 
+/* Facts and words are there, or one of them is not. */
 static void hear_loaded(struct fan *f)
 {
     struct hear *h = hear_of(f);
@@ -408,7 +437,8 @@ static void hear_loaded(struct fan *f)
         hear_end(h, e);
         return;
     }
-    /* A word that is said again hides what it hid: that is everywhere already. */
+    /* A word that is said again hides what it hid before: that is everywhere already, so the local
+     * quorum does. */
     f->everywhere &= q->marks_count > 0 || q->is != WORD_SAME;
     f->joined = hear_appended;
     fan_append(f, 0);
@@ -426,6 +456,7 @@ enum store_start cassandra_pages_hear(struct cassandra_pages *p, struct page_hea
     struct hear *h = hear_new(p, &q->call, q->domain, q->title);
     h->q = q;
     h->fan.joined = hear_loaded;
+    /* The words are one more to wait for; they share no memory with the works. */
     fan_load(&h->fan, 1);
     words_read(h);
     return STORE_LATER;

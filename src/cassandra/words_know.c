@@ -1,5 +1,5 @@
 /* words_know.c - what is known of a title in all buckets that hear the wiki, what is forgotten of
- * it, and notes of domains (store/page_sweep.h). */
+ * it, and notes of domains. For the sweeps that ask the wiki (store/page_sweep.h). */
 #include "cassandra/words_impl.h"
 
 #include <stdlib.h>
@@ -7,12 +7,13 @@
 
 enum { REVS_LOOKED_MAX = 1000 }; /* of one page_revs */
 
+/* A title that cannot be stored is unknown without a question. */
 static bool title_fits(str title)
 {
     return title.n >= 1 && title.n <= PAGE_TITLE_BYTES_MAX;
 }
 
-/* Is a render of it there? */
+/* Is a render of the title there? All parts were loaded. */
 static bool fan_stores(const struct fan *f)
 {
     for (unsigned i = 0; i < f->count; i++)
@@ -23,7 +24,8 @@ static bool fan_stores(const struct fan *f)
 
 /* ---- is it known? ---- */
 
-/* The words first: who asks is often told of a title that is read often. */
+/* One question whether a title is known. The words are read first: most titles that are asked about
+ * have one, and then no facts are loaded. */
 struct knows_own {
     struct fan fan;
     struct page_knows *k;
@@ -51,7 +53,7 @@ static void knows_heard(struct store_call *c)
 {
     struct knows_own *o = c->own;
     err e = pages_blame(o->fan.pages, c, &o->words.note, o->k->title);
-    o->k->known = o->words.rows > 0; /* one that cannot be read, too */
+    o->k->known = o->words.rows > 0; /* also a word that cannot be read */
     if (e != ERR_OK || o->k->known)
         knows_end(o, e);
     else
@@ -83,7 +85,8 @@ struct revs_own {
     struct page_revs *r;
 };
 
-/* The greatest revision below that, and when its newest render came. */
+/* The greatest revision below that over all buckets, and when its newest render came. *rev 0: there
+ * is none. */
 static void revs_next(const struct fan *f, uint64_t below, uint64_t *rev, store_time *came)
 {
     *rev = 0;
@@ -95,6 +98,7 @@ static void revs_next(const struct fan *f, uint64_t below, uint64_t *rev, store_
             continue;
         if (row.r.name.rev > *rev) {
             *rev = row.r.name.rev;
+            /* Of one revision in several buckets the render that came last counts. */
             *came = row.r.stored_at;
         } else if (row.r.name.rev == *rev) {
             *came = store_time_max(*came, row.r.stored_at);
@@ -102,6 +106,7 @@ static void revs_next(const struct fan *f, uint64_t below, uint64_t *rev, store_
     }
 }
 
+/* Walks down from r->below. It stops after so many looks, and r->next says where to go on. */
 static void revs_tell(const struct fan *f, struct page_revs *r)
 {
     uint64_t below = r->below;
@@ -144,9 +149,9 @@ enum store_start cassandra_pages_revs(struct cassandra_pages *p, struct page_rev
 
 /* ---- forgetting ---- */
 
-/* One title behind the other: its words; when they are old enough, its facts; then the words go. A
- * word that came within the horizon stays, and its title is forgotten another time: a deletion as
- * of the horizon would spare it. */
+/* Forgets titles one behind the other: reads the words; when they are old enough, the facts; then
+ * the words go. A word that came within the horizon stays, and its title is forgotten another time:
+ * a deletion as of the horizon would spare it. */
 struct forget_own {
     struct fan fan;
     struct page_forget *f;
@@ -178,6 +183,7 @@ static void forget_dropped(struct store_call *c)
     forget_next(o);
 }
 
+/* A title that has a render again stays. */
 static void forget_loaded(struct fan *fan)
 {
     struct forget_own *o = CONTAINER_OF(fan, struct forget_own, fan);
@@ -190,6 +196,7 @@ static void forget_loaded(struct fan *fan)
         forget_next(o);
         return;
     }
+    /* before NULL: all words that were kept by the horizon. */
     o->drop = (struct words_drop){ .call = fan_call(fan, forget_dropped),
                                    .domain = fan->domain_name,
                                    .title = fan->title,
@@ -198,6 +205,7 @@ static void forget_loaded(struct fan *fan)
     store_call_then(words_drop(fan->pages->opts.titles, &o->drop), &o->drop.call);
 }
 
+/* Old enough: asked for before f->before, and no row was kept behind the horizon. */
 static void forget_heard(struct store_call *c)
 {
     struct forget_own *o = c->own;
@@ -212,6 +220,7 @@ static void forget_heard(struct store_call *c)
         forget_next(o);
 }
 
+/* The next title that can be stored; works of the one before are freed by fan_load or fan_fini. */
 static void forget_next(struct forget_own *o)
 {
     struct fan *fan = &o->fan;
@@ -237,6 +246,7 @@ enum store_start cassandra_pages_forget(struct cassandra_pages *p, struct page_f
     f->forgotten = 0;
     o->f = f;
     o->horizon = pages_horizon(p);
+    /* The title is set by forget_next. */
     fan_init(&o->fan, p, &f->call, f->domain, STR(""));
     o->fan.joined = forget_loaded;
     if (f->count == 0) {
@@ -249,6 +259,7 @@ enum store_start cassandra_pages_forget(struct cassandra_pages *p, struct page_f
 
 /* ---- notes ---- */
 
+/* One note on its way, for a put or a get. It frees itself in note_over. */
 struct note_own {
     struct words_note row;
     struct cassandra_pages *pages;
@@ -288,6 +299,7 @@ enum store_start cassandra_pages_note_put(struct cassandra_pages *p, struct page
 {
     struct note_own *o = note_new(p, &n->call, n->domain, n->note);
     o->row.bytes = n->bytes;
+    /* Two servers that write one note at once: the later stamp wins. */
     o->row.at = pages_stamp(p);
     store_call_then(words_note_put(p->opts.titles, &o->row), &o->row.call);
     return STORE_LATER;
