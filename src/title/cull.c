@@ -1,11 +1,15 @@
-/* cull.c - whose bytes are free: all but those of renders that are stored at the horizon, or came
- * after it.
+/* cull.c - says which bytes are free, for stores that keep facts (title_cull of derive.h). Bytes
+ * stay of renders that are stored at the horizon, or came after it. Pure.
  *
+ * Ranges are the gaps between names that keep their bytes, so there is at most one more range than
+ * such names.
  * Invariant: no range holds a name of the revision and tick of a render that keeps its bytes. */
 #include "title/forgotten.h"
 
 #include <stdlib.h>
 
+/* The names of all puts, apart: kept keep their bytes; gone have bytes that nobody is shown again.
+ * A name may stand in both, with other bytes. */
 struct cull {
     struct page_name *kept, *gone; /* sorted */
     size_t kept_count, gone_count;
@@ -16,6 +20,7 @@ static int name_cmp(const void *a, const void *b)
     return page_name_cmp(*(const struct page_name *)a, *(const struct page_name *)b);
 }
 
+/* Derives the title as of the horizon: only its rows keep their bytes, and puts that came later. */
 static err cull_sort(struct cull *c, const struct title_facts *in, store_time horizon,
                      struct arena *a)
 {
@@ -37,6 +42,7 @@ static err cull_sort(struct cull *c, const struct title_facts *in, store_time ho
             store_time_before(horizon, put->at) || title_get(&m.title, put->name, &row) == ERR_OK;
         if (kept)
             c->kept[c->kept_count++] = put->name;
+        /* The bytes of a put without contents are gone: it needs no range. */
         else if (put->contents_count > 0)
             c->gone[c->gone_count++] = put->name;
     }
@@ -45,7 +51,7 @@ static err cull_sort(struct cull *c, const struct title_facts *in, store_time ho
     return e;
 }
 
-/* The names behind those of this one's tick. */
+/* The least name behind all names of this one's revision and tick. */
 static struct page_name after_tick(struct page_name name)
 {
     name.tid.low = UINT64_MAX;
@@ -69,10 +75,13 @@ err title_cull(const struct title_facts *in, store_time horizon, struct arena *a
     if (out->ranges == NULL)
         return ERR_LIMIT;
     err e = cull_sort(&c, in, horizon, a);
+    /* One gap for each kept name, before it, and one behind the last. */
     for (size_t i = 0; i <= c.kept_count && e == ERR_OK; i++) {
         range.high = i == c.kept_count ? page_name_last : before_tick(c.kept[i]);
+        /* Both lists rise, so one walk over each is enough. */
         while (gone < c.gone_count && page_name_cmp(c.gone[gone], range.low) < 0)
             gone++;
+        /* A gap without bytes to delete is no range. */
         if (gone < c.gone_count && page_name_cmp(c.gone[gone], range.high) <= 0)
             out->ranges[out->count++] = range;
         if (i < c.kept_count)

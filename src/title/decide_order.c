@@ -1,8 +1,13 @@
-/* decide_order.c - what somebody asks for one render or title: its answer, and its facts. */
+/* decide_order.c - decides orders of clients on one render or title (title_decide_order): pins,
+ * their ends, purges. Pure.
+ *
+ * Invariant: an extension or a stash that would change nothing makes no fact, since reads order
+ * both again and again. */
 #include "title/decide.h"
 #include "title/find.h"
 #include "title/seen.h"
 
+/* One order while it is decided; all of it is borrowed. */
 struct order_work {
     struct title *t;
     const struct title_order *order;
@@ -15,6 +20,7 @@ static const struct page_policy *order_policy(const struct order_work *w)
     return &w->t->plan->policy;
 }
 
+/* Adds a fact to the answer. The caller sets what its kind needs besides the name. */
 static struct fact *order_add_fact(struct order_work *w, enum fact_what what, struct page_name name)
 {
     INVARIANT(w->a->facts_count < TITLE_FACTS_MAX);
@@ -23,7 +29,8 @@ static struct fact *order_add_fact(struct order_work *w, enum fact_what what, st
     return f;
 }
 
-/* The render that is named; t->seen keeps it as the last. */
+/* Finds the render that is named; without a tid the newest of the revision, without a revision the
+ * latest. t->seen keeps the row as the last, so the step need not read it again. */
 static err order_find(struct order_work *w)
 {
     const struct title_order *o = w->order;
@@ -43,6 +50,8 @@ static err order_find(struct order_work *w)
 
 /* ---- pins ---- */
 
+/* A life is only made longer when it is too short for the promise: reads of one render would write
+ * a fact each otherwise. */
 static void decide_extension(struct order_work *w)
 {
     struct page_render r = *w->render;
@@ -53,6 +62,8 @@ static void decide_extension(struct order_work *w)
     w->a->extended = true;
 }
 
+/* A later stash never shortens an earlier one. pinned_ns is the difference, for quotas of stashes.
+ */
 static void decide_stash(struct order_work *w)
 {
     const struct page_render *r = w->render;
@@ -63,6 +74,7 @@ static void decide_stash(struct order_work *w)
     w->a->pinned_ns = order_policy(w)->stash_ttl_ns - retention_stash_left(r, w->t->now);
 }
 
+/* A stash by a read that named its revision makes the life longer, too, as any such read does. */
 static err decide_pin(struct order_work *w)
 {
     const struct title_order *o = w->order;
@@ -75,6 +87,7 @@ static err decide_pin(struct order_work *w)
         decide_stash(w);
     if (o->kind != ORDER_HOLD)
         return ERR_OK;
+    /* A hold that has ended by now would pin nothing. */
     if (!store_time_before(w->t->now, o->until)) {
         w->a->note = "a hold must end in the future";
         return ERR_BAD;
@@ -85,6 +98,7 @@ static err decide_pin(struct order_work *w)
 
 /* ---- their ends ---- */
 
+/* Without a tid the holds of all renders of the revision end, in one fact. */
 static err decide_release(struct order_work *w)
 {
     err e = order_find(w);
@@ -97,6 +111,7 @@ static err decide_release(struct order_work *w)
     return ERR_OK;
 }
 
+/* An unstash of nothing is no error: the stash may have ended by itself just before. */
 static err decide_unstash(struct order_work *w)
 {
     struct title_seen *s = w->t->seen;
@@ -106,6 +121,7 @@ static err decide_unstash(struct order_work *w)
     if (e != ERR_OK)
         return e;
     s->has_last = true;
+    /* The client hears how much stash it gives back. */
     w->a->pinned_ns = retention_stash_left(&s->last.r, w->t->now);
     if (w->order->drop)
         order_add_fact(w, FACT_DROP, w->order->name);
@@ -116,6 +132,8 @@ static err decide_unstash(struct order_work *w)
 
 /* ---- many renders ---- */
 
+/* A purge does not look at renders: step takes the stored ones, and the fact's fence refuses
+ * renders to come. */
 static void decide_purge(struct order_work *w)
 {
     const struct title_order *o = w->order;
@@ -127,6 +145,7 @@ static void decide_purge(struct order_work *w)
     order_add_fact(w, o->elsewhere ? FACT_PURGE_ELSEWHERE : FACT_PURGE, range);
 }
 
+/* The condition is judged on the latest that is shown, as of a GET. */
 static err order_allowed(struct order_work *w)
 {
     struct page_row row;
@@ -168,6 +187,7 @@ err title_decide_order(struct title *t, const struct title_order *o, struct page
     title_seen_init(t->seen);
     title_answer_init(a);
     err e = order_answer(&w);
+    /* A refused order leaves no fact, also when it made one before it was refused. */
     if (e != ERR_OK)
         a->facts_count = 0;
     return e;

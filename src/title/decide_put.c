@@ -1,24 +1,29 @@
-/* decide_put.c - what a put is answered, and its facts.
+/* decide_put.c - decides puts: the answer, and its facts (title_decide_put). Pure.
  *
- * In this order: the caller's condition; a purge since; a word of the wiki since; the same name or
- * the same bytes stored already, which the put corrects and pins; else its place. What is seen on
- * the way is left in t->seen: the title's newest as place.latest, the render that answers as last,
- * the place itself. So a put reads each row once. */
+ * The order is that of answers: the caller's condition; a purge since; a word of the wiki since;
+ * the same name or the same bytes stored already, which the put corrects and pins; else the new
+ * render's place.
+ * Invariant: rows that were seen on the way are left in t->seen: the title's newest as
+ * place.latest, the render that answers as last, the place itself. So a put and its steps read each
+ * row once. */
 #include "title/decide.h"
 #include "title/place.h"
 
 #include <string.h>
 
+/* One put while it is decided. */
 struct put_work {
     struct title *t;
     const struct title_put *put;
     struct title_answer *a;
-    struct page_name name;
+    struct page_name name; /* the tid is zero until it is given or minted */
     store_time said_at;
-    const struct page_row *of_rev; /* the newest of its revision that is alive; NULL: none */
+    /* the newest of its revision that is alive, as place.latest or row; NULL: none */
+    const struct page_row *of_rev;
     struct page_row row;
 };
 
+/* The put is refused, and the trace says why. note: a static text. */
 static err put_gone(struct put_work *w, enum page_state state, store_time at, const char *note)
 {
     w->a->trace = (struct page_trace){ .name = w->name,
@@ -40,7 +45,8 @@ static struct fact *put_add_fact(struct put_work *w, enum fact_what what, struct
 
 /* ---- looking ---- */
 
-/* The newest of the title; when it is shown, it is place.latest. */
+/* Sees the newest render of the title. It is place.latest only when it is shown: a hidden one says
+ * nothing of the latest. */
 static err see_newest(struct put_work *w)
 {
     struct title_place *p = &w->t->seen->place;
@@ -52,6 +58,7 @@ static err see_newest(struct put_work *w)
     return ERR_OK;
 }
 
+/* The newest of the title is mostly of this revision, too: then no row is read. */
 static err see_newest_of_rev(struct put_work *w)
 {
     const struct title_place *p = &w->t->seen->place;
@@ -68,6 +75,7 @@ static err see_newest_of_rev(struct put_work *w)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
+/* The caller's condition, on the latest that is shown; a hidden newest costs one read more. */
 static err put_allowed(struct put_work *w)
 {
     struct title_place *p = &w->t->seen->place;
@@ -86,6 +94,8 @@ static err put_allowed(struct put_work *w)
     return w->put->allow(w->put->allow_ctx, has ? &latest->r : NULL) ? ERR_OK : ERR_PRECONDITION;
 }
 
+/* A render whose tid is not newer than a purge of its names is refused. A minted tid is newer by
+ * itself (title_mint). */
 static err put_check_fence(struct put_work *w)
 {
     bool fenced;
@@ -100,15 +110,17 @@ static err put_check_fence(struct put_work *w)
 
 /* ---- what the wiki says ---- */
 
-/* Of one instant it is one answer: the one that took a newest revision back gave the text of the
- * revision below it, too. */
+/* Does a hiding of this row count against an answer of the wiki at that instant? Two marks of one
+ * instant are one answer: the answer that took a newest revision back gave the text of the revision
+ * below it, too. */
 static bool is_hidden_after(const struct title *t, const struct page_row *row, store_time said_at)
 {
     return row->r.hidden != PAGE_CURRENT && said_at.ns != row->r.hidden_at.ns &&
            store_time_before(said_at, title_said_until(t, row->r.hidden_at));
 }
 
-/* It is there again: a mark on its revision goes, unless that is the later word. */
+/* Refuses a put that the wiki has hidden since. When the wiki gave the revision later than the
+ * mark, the revision is there again: a fact takes the mark away. */
 static err put_check_words(struct put_work *w)
 {
     static const char note[] = "hidden or deleted at the wiki while it was made";
@@ -116,11 +128,14 @@ static err put_check_words(struct put_work *w)
     const struct title_place *p = &t->seen->place;
     enum page_state state;
     store_time at;
+    /* The store first: it may remember a word that hides renders which are not there yet. */
     err e = t->ops->silenced(t, w->put->rev, w->said_at, &state, &at);
     if (e != ERR_OK)
         return e;
     if (state != PAGE_CURRENT)
         return put_gone(w, state, at, note);
+    /* The newest render is hidden since: the title may be deleted, so the put may be of what was
+     * deleted. */
     if (p->has_latest && is_hidden_after(t, &p->latest, w->said_at))
         return put_gone(w, p->latest.r.hidden, p->latest.r.hidden_at, note);
     if (w->of_rev == NULL || w->of_rev->r.hidden == PAGE_CURRENT)
@@ -130,6 +145,7 @@ static err put_check_words(struct put_work *w)
     struct fact *f = put_add_fact(w, FACT_SHOWN, (struct page_name){ .rev = w->put->rev });
     f->rev_last = w->put->rev;
     f->said_at = w->said_at;
+    /* Until the fact is stepped the place of the put must see the revision as shown. */
     t->seen->shows = true;
     t->seen->shows_rev = w->put->rev;
     t->seen->shows_said_at = w->said_at;
@@ -138,15 +154,16 @@ static err put_check_words(struct put_work *w)
 
 /* ---- what is stored already ---- */
 
-/* What is made on request, and is not the latest, lives as after a read that names it. */
+/* A render that is made on request, and is not the latest, lives as after a read that names it. */
 static bool wants_extension(const struct put_work *w, const struct page_render *r)
 {
     return w->put->asked && !title_is_latest(r) &&
            retention_wants_extension(&w->t->plan->policy, r, w->t->now);
 }
 
-/* Is a greater revision known now, or no longer? *r as the put says it; *word: what the wiki's
- * latest is then, 0: as before. */
+/* The put of a stored render says whether a greater revision exists. So the render may become
+ * superseded, or the latest again. *r becomes that render. *word becomes the wiki's latest
+ * revision, for a fact; 0: as before. */
 static err put_correct_place(struct put_work *w, struct page_render *r, uint64_t *word)
 {
     const struct page_policy *policy = &w->t->plan->policy;
@@ -154,6 +171,8 @@ static err put_correct_place(struct put_work *w, struct page_render *r, uint64_t
     struct page_row greatest;
     bool waits;
     *word = 0;
+    /* The latest, and the caller knows of a greater revision: superseded by a render that is not
+     * made yet. */
     if (title_is_latest(r)) {
         if (behind <= r->name.rev)
             return ERR_OK;
@@ -162,6 +181,8 @@ static err put_correct_place(struct put_work *w, struct page_render *r, uint64_t
         retention_supersede(policy, r, (struct page_name){ .rev = behind }, w->t->now);
         return ERR_OK;
     }
+    /* It waits for a greater revision, of which this put knows nothing: the wiki says that this
+     * revision is its newest. */
     err e = title_waits(w->t, r, &waits);
     if (e != ERR_OK || !waits || behind != 0)
         return e;
@@ -173,7 +194,8 @@ static err put_correct_place(struct put_work *w, struct page_render *r, uint64_t
     return ERR_OK;
 }
 
-/* Pins come before the word, which else may leave nothing to pin. */
+/* The put is answered by a stored render: corrects its place, pins it, and notes a later making.
+ * Pins come before the word, which else may leave nothing to pin. */
 static err put_answer_stored(struct put_work *w, const struct page_row *row)
 {
     struct title_seen *s = w->t->seen;
@@ -193,6 +215,7 @@ static err put_answer_stored(struct put_work *w, const struct page_row *row)
         put_add_fact(w, FACT_STASH, r.name)->until = until;
         w->a->pinned_ns = w->put->stash_ns - retention_stash_left(&r, w->t->now);
     }
+    /* The same bytes, made later: the render is as fresh as this making. */
     if (title_under_later(w->put->made, r.made))
         put_add_fact(w, FACT_MADE, r.name)->made = w->put->made;
     if (word > 0)
@@ -200,12 +223,14 @@ static err put_answer_stored(struct put_work *w, const struct page_row *row)
     w->a->name = r.name;
     w->a->bytes = page_render_bytes(&r);
     w->a->latest = title_is_latest(&r);
+    /* `before` is the making of the latest as it was until now. */
     if (title_is_latest(&row->r))
         w->a->before = row->r.made;
     return ERR_OK;
 }
 
-/* ERR_NOT_FOUND: no render of its name answers this put. */
+/* Looks for the name itself. ERR_CONFLICT: it has other bytes. ERR_NOT_FOUND: no render of its name
+ * answers this put. */
 static err put_find_same_name(struct put_work *w)
 {
     struct title_place *p = &w->t->seen->place;
@@ -218,6 +243,7 @@ static err put_find_same_name(struct put_work *w)
             return e;
         same = &p->same;
     }
+    /* A gone row of this name is not in the way: the new render replaces it. */
     p->has_same = !title_alive(w->t, same);
     if (p->has_same)
         return ERR_NOT_FOUND;
@@ -228,6 +254,8 @@ static err put_find_same_name(struct put_work *w)
     return put_answer_stored(w, same);
 }
 
+/* The same page text as the newest of its revision, under another name: the stored render answers.
+ * plain_digest leaves out marks that each making invents (store/bundle.h). */
 static err put_find_duplicate(struct put_work *w)
 {
     const struct page_row *row = w->of_rev;
@@ -238,6 +266,8 @@ static err put_find_duplicate(struct put_work *w)
 
 /* ---- a new render ---- */
 
+/* A tid has the instant when the making began, unless a purge or a known render is not below it:
+ * then one tick more. */
 err title_mint(const struct title *t, const struct title_mint *m, struct tid *out)
 {
     bool fenced;
@@ -248,6 +278,7 @@ err title_mint(const struct title *t, const struct title_mint *m, struct tid *ou
         return e;
     if (fenced && m->gone_if_purged && store_time_before(m->began, at))
         return ERR_GONE;
+    /* A purge takes all up to its instant: the new render stands above it. */
     if (fenced && tid_ticks(at) >= ticks)
         ticks = tid_ticks(at) + 1;
     e = title_next_ticks(t, m->rev, &ticks);
@@ -259,6 +290,7 @@ err title_mint(const struct title *t, const struct title_mint *m, struct tid *ou
 static void put_fill_fact(const struct put_work *w, struct fact *f)
 {
     const struct title_put *p = w->put;
+    /* A serial store keeps no such instant in its rows, so a put counts as said at its arrival. */
     f->said_at = w->t->serial ? w->t->now : w->said_at;
     f->stash_until = p->stash_ns > 0 ? store_time_add(w->t->now, p->stash_ns) : STORE_TIME_ZERO;
     f->behind = p->behind;
@@ -269,6 +301,8 @@ static void put_fill_fact(const struct put_work *w, struct fact *f)
     memcpy(f->plain_digest, p->plain_digest, PAGE_DIGEST_BYTES);
 }
 
+/* Makes the fact of a new render. The place among the others says whether it is the latest, and how
+ * long it stays. */
 static err put_answer_new(struct put_work *w)
 {
     struct title_place *p = &w->t->seen->place;
@@ -282,6 +316,7 @@ static err put_answer_new(struct put_work *w)
         retention_extend(&w->t->plan->policy, &p->row.r, w->t->now);
         f->until = p->row.r.requested_until;
     }
+    /* Under a policy without a window a late put may be gone at once: it is refused instead. */
     if (!title_alive(w->t, &p->row))
         return put_gone(w, PAGE_CULLED, w->t->now,
                         "expired: the policy of this bucket cannot keep this render");
@@ -296,6 +331,7 @@ static err put_answer_new(struct put_work *w)
     return ERR_OK;
 }
 
+/* The looks, each only when those before allow the put. */
 static err put_look(struct put_work *w)
 {
     err e = see_newest(w);
@@ -316,6 +352,7 @@ static err put_answer(struct put_work *w)
     if (e != ERR_OK)
         return e;
     e = put_find_same_name(w);
+    /* own_name: clients know the render by its name, so another name does not do. */
     if (e == ERR_NOT_FOUND && !put->own_name)
         e = put_find_duplicate(w);
     if (e != ERR_NOT_FOUND)
@@ -330,6 +367,7 @@ err title_decide_put(struct title *t, const struct title_put *put, struct title_
     INVARIANT(t->seen != NULL);
     title_seen_init(t->seen);
     title_answer_init(a);
+    /* An instant in the future would let the put win against each word until then. */
     w.said_at = put->said_at.ns == 0 ? t->now : store_time_min(put->said_at, t->now);
     if (put->has_tid)
         w.name.tid = put->tid;

@@ -1,17 +1,20 @@
-/* decide_word.c - what a word of the wiki makes of what is stored.
+/* decide_word.c - makes facts of what the wiki says of a title (title_hearing_next). Pure; for
+ * bucket/hear.c and cassandra/words_hear.c.
  *
  *   missing             all revisions were deleted
  *   another page        all but its newest revision were deleted: until the wiki says that one is
  *                       there, and this title's
- *   its newest revision it is shown, unless its text is hidden, and is the latest again when it
+ *   its newest revision it is shown, unless the text is hidden, and is the latest again when it
  *                       waited for that
  *
- * A newer revision than ours supersedes nothing by itself: what is stored stays within reach until
- * the newer one is put. First what hides, then what shows, last which is the latest. */
+ * A newer revision than ours supersedes nothing by itself: the stored render stays within reach
+ * until the newer one is put.
+ * Invariant: first facts that hide, then facts that show, last the fact which is the latest. So no
+ * fact undoes one before. */
 #include "title/decide.h"
 #include "title/steps.h"
 
-/* From the future is from now: no put that comes later was asked for before it. */
+/* A mark from the future counts from now: no put that comes later was asked for before it. */
 static struct fact mark_fact(const struct title *t, const struct title_mark *m)
 {
     static const enum fact_what whats[PAGE_STATES] = { [PAGE_CURRENT] = FACT_SHOWN,
@@ -25,11 +28,12 @@ static struct fact mark_fact(const struct title *t, const struct title_mark *m)
                           .said_at = store_time_min(m->said_at, t->now) };
 }
 
-/* Would it change a render? Where several servers put, hiding is always a fact: a render for which
- * the wiki was asked before may be on its way. */
+/* The fact of a mark, if it would change a render. Where several servers put, hiding is always a
+ * fact: a render for which the wiki was asked before may be on its way. */
 static err want_mark(const struct title *t, const struct title_mark *m, struct fact *f)
 {
     struct page_row row;
+    /* No revisions: such as those below revision 1. */
     if (m->first > m->last)
         return ERR_NOT_FOUND;
     *f = mark_fact(t, m);
@@ -38,12 +42,15 @@ static err want_mark(const struct title *t, const struct title_mark *m, struct f
     return mark_next(t, f, page_name_high(m->last), &row);
 }
 
+/* Has another page taken the title? Both words name a page, and not the same. */
 static bool is_replaced(const struct title_hearing *h)
 {
     return h->last != NULL && !h->last->missing && !h->word->missing &&
            h->last->page_id != h->word->page_id;
 }
 
+/* The renders above or below the wiki's newest revision, when all of them were deleted: the page is
+ * missing, or another page has the title. */
 static err want_deleted(const struct title *t, const struct title_hearing *h, bool above,
                         struct fact *f)
 {
@@ -52,12 +59,13 @@ static err want_deleted(const struct title *t, const struct title_hearing *h, bo
     if (above)
         m.first = w->missing ? 0 : w->rev + 1;
     m.last = above ? PAGE_REV_MAX : w->rev - 1;
+    /* A missing page has no newest revision, so all revisions are above. */
     if (!(w->missing ? above : is_replaced(h) && (above || w->rev > 0)))
         return ERR_NOT_FOUND;
     return want_mark(t, &m, f);
 }
 
-/* Does a mark say something else of it? */
+/* Does a mark of the same hearing hide this revision? It says more than the word does. */
 static bool is_marked(const struct title_hearing *h, uint64_t rev)
 {
     for (unsigned i = 0; i < h->marks_count; i++)
@@ -67,8 +75,8 @@ static bool is_marked(const struct title_hearing *h, uint64_t rev)
     return false;
 }
 
-/* That a revision is the newest says that it is there, and nothing of whether its text is hidden.
- */
+/* The wiki's newest revision is there, so a deletion of it goes. Its text may be hidden all the
+ * same, and stays so. */
 static err want_shown(const struct title *t, const struct title_hearing *h, struct fact *f)
 {
     uint64_t rev = h->word->rev;
@@ -84,6 +92,7 @@ static err want_shown(const struct title *t, const struct title_hearing *h, stru
     return e == ERR_OK ? want_mark(t, &m, f) : e;
 }
 
+/* Says which revision is the latest when the greatest shown render waits for that. */
 static err want_newest(const struct title *t, const struct title_hearing *h, struct fact *f)
 {
     const struct title_word *w = h->word;
@@ -92,6 +101,7 @@ static err want_newest(const struct title *t, const struct title_hearing *h, str
     if (w->missing)
         return ERR_NOT_FOUND;
     err e = title_newest_shown(t, page_name_first, page_name_last, &row);
+    /* ERR_NOT_FOUND: there is no render to be the latest. */
     if (e != ERR_OK)
         return e;
     if (!title_is_latest(&row.r) && w->rev == row.r.name.rev)
@@ -103,6 +113,7 @@ static err want_newest(const struct title *t, const struct title_hearing *h, str
     return e != ERR_OK || wanted ? e : ERR_NOT_FOUND;
 }
 
+/* A mark, when it is its turn: hiding first. Of a page that is missing nothing is shown. */
 static err want_mark_of(const struct title *t, const struct title_hearing *h, unsigned i,
                         bool hides, struct fact *f)
 {
@@ -113,7 +124,8 @@ static err want_mark_of(const struct title *t, const struct title_hearing *h, un
     return want_mark(t, m, f);
 }
 
-/* The places of an order of marks_count marks. */
+/* The fact at a place of the order: n marks that hide, two places of a deletion, n marks that show.
+ * Then the newest revision shown, and the latest. */
 static err decide_word_want(const struct title *t, const struct title_hearing *h, unsigned at,
                             struct fact *f)
 {
@@ -134,6 +146,7 @@ static err decide_word_want(const struct title *t, const struct title_hearing *h
 err title_hearing_next(const struct title *t, const struct title_hearing *h, unsigned *at,
                        struct fact *f)
 {
+    /* As many as decide_word_want has. */
     unsigned places = 2 * h->marks_count + 4;
     err e = ERR_NOT_FOUND;
     while (e == ERR_NOT_FOUND && *at < places) {

@@ -1,5 +1,9 @@
-/* derive.c - sorting and folding. Policies come into force between the facts; before each of both,
- * what is due by then is culled. */
+/* derive.c - folds facts into rows: title_derive and title_stamp of derive.h. Pure.
+ *
+ * Policies come into force between the facts. Before each fact and each policy, renders that are
+ * due by then are culled.
+ * Invariant: facts and policies are sorted totally, and facts that are equal are stepped once. So
+ * the result does not depend on how a store gives them. */
 #include "title/derive.h"
 
 #include "title/forgotten.h"
@@ -20,7 +24,8 @@ static int number_cmp(int64_t a, int64_t b)
     return a == b ? 0 : a < b ? -1 : 1;
 }
 
-/* Total: what differs in nothing that counts is the same. */
+/* A total order, so that sorting is the same everywhere. Policies that differ in no number are the
+ * same. */
 static int policy_cmp(const struct page_policy *a, const struct page_policy *b)
 {
     const int64_t pairs[][2] = {
@@ -53,6 +58,7 @@ static int plan_cmp(const void *a, const void *b)
     return cmp != 0 ? cmp : policy_cmp(&x->plan.policy, &y->plan.policy);
 }
 
+/* A policy of the same instant and count comes before the fact. */
 static bool plan_is_first(const struct title_plan *p, const struct fact *f)
 {
     store_time at = fact_arrived(f);
@@ -61,15 +67,17 @@ static bool plan_is_first(const struct title_plan *p, const struct fact *f)
 
 /* ---- folding ---- */
 
+/* One fold under way; its arrays lie in the caller's arena. */
 struct fold {
     const struct title_facts *in;
     struct title_memory *out;
-    const struct fact **facts; /* in their order, each once, but for those that are forgotten */
+    const struct fact **facts; /* in their order, each once, without forgotten puts */
     size_t facts_count;
     const struct title_plan **plans; /* in their order */
-    size_t plans_done;
+    size_t plans_done; /* plans in force so far; the first is in force from the beginning */
 };
 
+/* Leaves out forgotten puts, sorts, and drops repeated facts. */
 static err fold_sort(struct fold *fold, struct arena *a)
 {
     const struct title_facts *in = fold->in;
@@ -100,6 +108,8 @@ static err fold_plan(struct fold *fold)
     return e == ERR_OK ? title_memory_replan(fold->out, &p->plan) : e;
 }
 
+/* Steps a fact to its last part. A put that was ignored because its name has other bytes is a
+ * conflict. */
 static err fold_step(struct fold *fold, const struct fact *f)
 {
     struct title *t = &fold->out->title;
@@ -116,6 +126,7 @@ static err fold_step(struct fold *fold, const struct fact *f)
     return e;
 }
 
+/* Before the fact come policies, and renders that fell due. */
 static err fold_fact(struct fold *fold, const struct fact *f)
 {
     err e = ERR_OK;
@@ -127,6 +138,7 @@ static err fold_fact(struct fold *fold, const struct fact *f)
     return e == ERR_OK ? fold_step(fold, f) : e;
 }
 
+/* From the last fact to now. */
 static err fold_rest(struct fold *fold, store_time now)
 {
     err e = ERR_OK;
@@ -149,6 +161,8 @@ err title_derive(const struct title_facts *in, store_time now, struct arena *a,
     out->title.linger_ns = in->linger_ns;
     for (size_t i = 0; i < fold.facts_count && e == ERR_OK; i++)
         e = fold_fact(&fold, fold.facts[i]);
+    /* A title is never derived as of an instant before its latest fact: a server whose clock is
+     * behind sees the facts of others. */
     for (size_t i = 0; i < in->facts_count; i++)
         now = store_time_max(now, fact_arrived(&in->facts[i]));
     return e == ERR_OK ? fold_rest(&fold, now) : e;

@@ -1,4 +1,7 @@
-/* edit.c - each edit of a title's rows: the store's own, and what a decision saw kept in line. */
+/* edit.c - edits the rows of a title through its store, and keeps what a decision saw in line
+ * (seen.h). For the steps.
+ *
+ * Invariant: t->seen says nothing that the rows do not say, also after an edit that failed. */
 #include "title/edit.h"
 
 void title_unsee(struct title *t)
@@ -6,7 +9,8 @@ void title_unsee(struct title *t)
     title_seen_init(t->seen);
 }
 
-/* A row that was seen last is now so; where a new render belongs may have changed with it. */
+/* Keeps the row that was seen last as it is written now. Where a new render belongs may have
+ * changed with it, so that is forgotten. */
 static void see_edited(struct title *t, const struct page_row *row)
 {
     struct title_seen *s = t->seen;
@@ -29,6 +33,8 @@ err title_update(struct title *t, struct page_row *row)
     return e;
 }
 
+/* A culled render leaves a trace as of its due_at (title_trace_of), a purged render a trace as of
+ * now. */
 err title_remove(struct title *t, const struct page_row *row, enum page_state state)
 {
     struct page_trace_row trace;
@@ -39,6 +45,7 @@ err title_remove(struct title *t, const struct page_row *row, enum page_state st
         trace.trace.at = t->now;
         trace.forget_at = store_time_add(t->now, t->plan->policy.ledger_ttl_ns);
     }
+    /* A trace past its forget_at is not written. */
     err e = t->ops->remove(t, row, state, title_trace_alive(t, &trace) ? &trace : NULL);
     title_unsee(t);
     return e;

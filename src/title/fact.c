@@ -1,4 +1,8 @@
-/* fact.c - the order of facts, and their bytes: the same fact has one encoding. */
+/* fact.c - the order of facts, and their bytes.
+ *
+ * An encoding is version, what, server, count, time, name, and then the fields of the kind, in a
+ * fixed order. All numbers are big-endian and of fixed width.
+ * Invariant: one fact has one encoding. A new field needs a new FACT_VERSION. */
 #include "title/fact.h"
 
 #include "base/buf.h"
@@ -35,6 +39,7 @@ const char *fact_name(enum fact_what what)
 
 /* ---- order ---- */
 
+/* By arrival, then by the count within that instant. */
 static int time_cmp(const struct fact *a, const struct fact *b)
 {
     int64_t x = fact_arrived(a).ns, y = fact_arrived(b).ns;
@@ -50,6 +55,8 @@ bool fact_before(const struct fact *a, const struct fact *b)
     return time_cmp(a, b) < 0;
 }
 
+/* Facts of several servers at one time: the kind decides (fact.h), then the server. The name makes
+ * the order total. */
 int fact_cmp(const struct fact *a, const struct fact *b)
 {
     int by_time = time_cmp(a, b);
@@ -90,6 +97,7 @@ static struct title_under fact_get_made(struct cursor *c)
     return made;
 }
 
+/* Contents as they lie in the blob, one behind the other: so an offset need not be stored. */
 static char *fact_put_contents(char *at, const struct fact *f)
 {
     *at++ = (char)f->contents_count;
@@ -152,6 +160,7 @@ str fact_encode(const struct fact *f, char *out)
     return (str){ .p = out, .n = (size_t)(at - out) };
 }
 
+/* False: a content that no put could have had. Offsets follow from the sizes. */
 static bool fact_get_contents(struct cursor *c, struct fact *out, struct page_content *contents)
 {
     uint64_t offset = 0;
@@ -176,6 +185,7 @@ static bool fact_get_contents(struct cursor *c, struct fact *out, struct page_co
     return true;
 }
 
+/* The fields of a put. A put names a render, so its tid is not zero. */
 static bool fact_get_put(struct cursor *c, struct fact *out, struct page_content *contents)
 {
     out->until = fact_get_time(c);
@@ -191,7 +201,7 @@ static bool fact_get_put(struct cursor *c, struct fact *out, struct page_content
     return fact_get_contents(c, out, contents);
 }
 
-/* Does the name say what a fact of this kind is of? */
+/* Does the name say what a fact of this kind is of: the title, a revision, or one render? */
 static bool fact_name_is_right(const struct fact *f)
 {
     bool unmade = page_name_is_unmade(f->name), none = f->name.rev == 0;
@@ -206,6 +216,7 @@ static bool fact_name_is_right(const struct fact *f)
     return fact_is_purge(f) || (f->what == FACT_RELEASE && !none) || !unmade;
 }
 
+/* All bytes have to be used: what is left over was written by nobody. */
 err fact_decode(str value, struct fact *out, struct page_content *contents)
 {
     struct cursor c = { .rest = value };

@@ -1,11 +1,12 @@
-/* find.c - reading one title: the render asked for, or the trace of it.
+/* find.c - answers reads of one title: the render that is asked for, or the trace of it. Pure.
  *
- * A gone render counts as its trace whether or not a cull came by, so an answer depends on the time
- * alone. */
+ * Invariant: a gone render counts as its trace, whether or not a cull came by. So an answer depends
+ * on the time alone, and not on upkeep. */
 #include "title/find.h"
 
 /* ---- traces ---- */
 
+/* The newest trace that is stored and still to be known. */
 static err newest_kept(const struct title *t, struct page_name low, struct page_name high,
                        struct page_trace_row *out)
 {
@@ -16,6 +17,7 @@ static err newest_kept(const struct title *t, struct page_name low, struct page_
     return e;
 }
 
+/* The newest trace of a row that is past due, and that no cull has taken yet. */
 static err newest_gone(const struct title *t, struct page_name low, struct page_name high,
                        struct page_trace_row *out)
 {
@@ -34,7 +36,7 @@ static err newest_gone(const struct title *t, struct page_name low, struct page_
     return e;
 }
 
-/* The newest trace between two names, of culled rows and of gone ones. */
+/* The newest trace between two names, of culled rows and of rows past due. */
 static err newest_trace(const struct title *t, struct page_name low, struct page_name high,
                         struct page_trace_row *out)
 {
@@ -50,6 +52,8 @@ static err newest_trace(const struct title *t, struct page_name low, struct page
     return ERR_OK;
 }
 
+/* ERR_GONE with the newest trace there is; ERR_NOT_FOUND: there never was one, or it is forgotten.
+ */
 static err gone_or_never(const struct title *t, struct page_name low, struct page_name high,
                          struct page_trace *trace)
 {
@@ -62,7 +66,7 @@ static err gone_or_never(const struct title *t, struct page_name low, struct pag
     return ERR_GONE;
 }
 
-/* What is told of a render that is hidden, and is there. */
+/* A render that is hidden is told as a trace: the client learns when, and not what. */
 static err find_hidden(const struct page_row *row, struct page_trace *trace)
 {
     if (trace != NULL)
@@ -75,6 +79,8 @@ static err find_hidden(const struct page_row *row, struct page_trace *trace)
     return ERR_GONE;
 }
 
+/* The latest that is shown. A title whose newest is hidden tells that, rather than the render
+ * below. */
 static err find_latest(const struct title *t, struct page_row *out, struct page_trace *trace)
 {
     struct page_row newest;
@@ -84,6 +90,8 @@ static err find_latest(const struct title *t, struct page_row *out, struct page_
         return ERR_OK;
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
+    /* When rows could not be read, the newest of them may be the latest: better an older render
+     * than none. */
     if (!passed && title_newest_alive(t, page_name_first, page_name_last, &newest) == ERR_OK &&
         newest.r.hidden != PAGE_CURRENT)
         return find_hidden(&newest, trace);
@@ -109,17 +117,20 @@ static err find_exact(const struct title *t, struct page_name name, struct page_
 
 /* ---- what was served at an instant ---- */
 
-/* Counts one row or revision looked at. */
+/* Counts one row or revision that was looked at: a question about an instant has a limit. */
 static err find_step(unsigned *steps, err e)
 {
     return e == ERR_OK && ++*steps > PAGE_AT_STEPS_MAX ? ERR_LIMIT : e;
 }
 
+/* Was a render the latest at that instant, by the times that its row or trace has? */
 static bool served_at(store_time stored, store_time superseded, store_time at)
 {
     return !store_time_before(at, stored) && store_time_before(at, superseded);
 }
 
+/* The trace of the render that was served then, in rows past due and in stored traces; the newer
+ * name wins. */
 static err served_trace(const struct title *t, store_time at, struct page_trace *trace)
 {
     struct page_trace_row found, gone;
@@ -153,8 +164,8 @@ static err served_trace(const struct title *t, store_time at, struct page_trace 
     return ERR_GONE;
 }
 
-/* Times of latestness of stored renders follow each other as their names do, so the first render
- * below which nothing can match ends the walk. */
+/* The stored render that was the latest then. Times of latestness of stored renders follow each
+ * other as their names do. So the walk ends at the first render below which nothing can match. */
 static err find_served_at(const struct title *t, store_time at, struct page_row *out,
                           struct page_trace *trace)
 {
@@ -164,6 +175,7 @@ static err find_served_at(const struct title *t, store_time at, struct page_row 
     err e;
     title_walk_open(&w, t, page_name_first, page_name_last, false);
     while ((e = find_step(&steps, title_walk_alive(&w, out))) == ERR_OK) {
+        /* A late put was never the latest: its times say nothing of the renders below. */
         bool was_latest = store_time_before(out->r.stored_at, out->r.superseded_at);
         found = served_at(out->r.stored_at, out->r.superseded_at, at);
         if (found || (was_latest && !store_time_before(at, out->r.stored_at)))
@@ -189,7 +201,8 @@ static err next_rev(const struct title *t, uint64_t below, uint64_t *rev)
     return e;
 }
 
-/* The time of the oldest render known of a revision: stored, or its trace. */
+/* The time of the oldest render that is known of a revision, stored or traced; NEVER: there is
+ * none. */
 static err oldest_known(const struct title *t, uint64_t rev, store_time *out)
 {
     struct title_walk w;
@@ -220,9 +233,12 @@ static err oldest_known(const struct title *t, uint64_t rev, store_time *out)
     return ERR_OK;
 }
 
+/* Goes down the revisions until one has a render that is not newer than the instant: that revision
+ * was current. */
 static err find_current_at(const struct title *t, store_time at, struct page_row *out,
                            struct page_trace *trace)
 {
+    /* Above all revisions. */
     uint64_t rev = (uint64_t)PAGE_REV_MAX + 1;
     store_time oldest;
     unsigned steps = 0;
@@ -259,6 +275,8 @@ err title_find(const struct title *t, const struct title_which *w, struct page_r
                struct page_trace *trace)
 {
     err e = find_any(t, w, out, trace);
+    /* A hidden render is only given to a reader who asks for its exact name, and for deleted
+     * renders, too. */
     if (e != ERR_OK || out->r.hidden == PAGE_CURRENT ||
         (w->deleted_too && out->r.hidden == PAGE_DELETED))
         return e;

@@ -1,16 +1,20 @@
-/* forget.c - which facts no longer matter.
+/* forget.c - says which facts no longer matter, for the upkeep of stores that keep facts
+ * (title_forget of derive.h). Pure.
  *
- * Why the lowest names: a render is superseded by a greater one, pushed out of its group by a
- * greater one, made the latest again when a greater one is purged. So a put matters to renders of
- * lesser names, and to no other; and one that is forgotten does not matter for itself.
+ * Why the lowest names: only a greater render supersedes a render, or pushes it out of its group.
+ * Only the purge of a greater one makes it the latest again. So a put matters to renders of lesser
+ * names alone; and a forgotten put does not matter for itself.
  *
- * Why a fact stays for those that go: one of two deleted puts may come back, from a copy that was
- * away for longer than deletions are remembered. Without the other, it would be the latest. */
+ * Why a FORGOTTEN stays for puts that go: one of two deleted puts may come back. A copy that was
+ * away for longer than deletions are remembered brings it. Without the other put it would be the
+ * latest.
+ * Invariant: a fact goes only when it is behind the horizon, and so cannot be waited for. */
 #include "title/forgotten.h"
 #include "title/steps.h"
 
 /* ---- what was forgotten before ---- */
 
+/* Pointers into the facts of in. Two walks: the first counts. */
 err forgotten_find(const struct title_facts *in, struct arena *a, struct title_forgotten *out)
 {
     out->count = 0;
@@ -26,6 +30,7 @@ err forgotten_find(const struct title_facts *in, struct arena *a, struct title_f
     return ERR_OK;
 }
 
+/* By name and arrival: a put that came after the FORGOTTEN was made counts, whatever its name. */
 static bool forgotten_covers(const struct fact *forgotten, struct page_name name, store_time at)
 {
     return page_name_cmp(name, forgotten->name) <= 0 && !store_time_before(forgotten->at, at);
@@ -75,7 +80,8 @@ err title_derive_behind(const struct title_facts *in, const struct title_forgott
     return title_derive(&behind, horizon, a, out);
 }
 
-/* The least name whose trace stays, where a title keeps so many. */
+/* The least name whose trace stays, where a title keeps traces_max of them. Traces rise by name, so
+ * the lowest go. */
 static struct page_name find_least_trace(const struct title_memory *m, size_t traces_max)
 {
     size_t count = m->traces_count;
@@ -91,10 +97,12 @@ static bool name_is_unknown(const struct title_memory *m, struct page_name name,
     struct page_row row;
     if (m->title.ops->greatest_known(&m->title, name, name, &known) == ERR_NOT_FOUND)
         return true;
+    /* A trace below least does not count, but a stored render does. */
     return page_name_cmp(name, least) < 0 && title_get(&m->title, name, &row) != ERR_OK;
 }
 
-/* The earliest put that stays, and when the wiki was asked for those that do. */
+/* Finds the earliest put that stays, and the earliest instant at which the wiki was asked for such
+ * a put. Earlier pins and marks have met none of these. */
 static void find_kept(const struct title_facts *in, struct title_forget *f)
 {
     f->first_kept = NULL;
@@ -109,7 +117,8 @@ static void find_kept(const struct title_facts *in, struct title_forget *f)
     }
 }
 
-/* The least name that stays. A put of the same name may stay where an earlier one goes. */
+/* The least name that stays. Names below it go, and with them all their puts; of one name an
+ * earlier put may go and a later one stay. */
 static struct page_name find_least(const struct title_facts *in, const struct title_forget *f,
                                    const struct title_memory *m, size_t traces_max)
 {
@@ -118,13 +127,15 @@ static struct page_name find_least(const struct title_facts *in, const struct ti
         const struct fact *put = &in->facts[i];
         if (put->what == FACT_PUT && page_name_cmp(put->name, least) < 0 &&
             !forgotten_has(&f->before, put) &&
+            /* A put that is not behind the horizon stays, whatever its name. */
             (!is_behind(f->horizon, put) || !name_is_unknown(m, put->name, traced)))
             least = put->name;
     }
     return least;
 }
 
-/* Up to what was forgotten before, where all between goes, too: so the earlier fact may go. */
+/* The greatest name that goes. An earlier FORGOTTEN below `least` counts as well: when this one
+ * reaches as far, the earlier one may go. */
 static void find_up_to(const struct title_facts *in, struct title_forget *f, struct page_name least)
 {
     f->up_to = page_name_first;
@@ -156,6 +167,7 @@ err title_forget(const struct title_facts *in, store_time horizon, size_t traces
     return ERR_OK;
 }
 
+/* Upkeep may delete so much at a time; the names in between stay known. */
 void title_forget_less(const struct title_facts *in, struct title_forget *f, struct page_name up_to)
 {
     if (f->any && page_name_cmp(up_to, f->up_to) < 0)
@@ -163,6 +175,7 @@ void title_forget_less(const struct title_facts *in, struct title_forget *f, str
     find_kept(in, f);
 }
 
+/* `at` is the horizon: puts of these names that come later count again. */
 struct fact title_forget_fact(const struct title_forget *f, store_time at)
 {
     INVARIANT(f->any);
@@ -172,7 +185,8 @@ struct fact title_forget_fact(const struct title_forget *f, store_time at)
 
 /* ---- one fact ---- */
 
-/* Does every later put that this purge's fence refuses meet the other one's, too? */
+/* Does the other purge do all that this one does? Every later put that this purge's fence refuses
+ * meets the fence of the other, and no put that stays came between. */
 static bool is_covered(const struct title_forget *f, const struct fact *purge,
                        const struct fact *other)
 {
@@ -195,7 +209,7 @@ static bool purge_is_covered(const struct title_facts *in, const struct title_fo
     return false;
 }
 
-/* Of two that say the same, the later stays. */
+/* Is a FORGOTTEN covered by another one? Of two that say the same the later stays. */
 static bool forgotten_is_covered(const struct title_forget *f, const struct fact *fact)
 {
     bool covered = false;
@@ -207,8 +221,8 @@ static bool forgotten_is_covered(const struct title_forget *f, const struct fact
     return covered;
 }
 
-/* Is all that a fact is of up to this name, and is the fact behind the instant? A mark is when no
- * put for which the wiki was asked later can be hidden by it. */
+/* Is all that a fact is of up to this name, and is the fact behind the instant? A mark also has to
+ * be so old that no put can be hidden by it for which the wiki was asked later. */
 static bool is_up_to(const struct title_facts *in, const struct fact *fact, struct page_name up_to,
                      store_time at)
 {
@@ -221,6 +235,7 @@ static bool is_up_to(const struct title_facts *in, const struct fact *fact, stru
             !store_time_before(at, store_time_add(fact->said_at, in->skew_ns)));
 }
 
+/* Such a fact tells of forgotten renders alone. */
 static bool is_of_forgotten(const struct title_facts *in, const struct title_forget *f,
                             const struct fact *fact)
 {
@@ -230,7 +245,8 @@ static bool is_of_forgotten(const struct title_facts *in, const struct title_for
     return is;
 }
 
-/* A pin, mark or word that met no render that stays, and will meet none. */
+/* Is it a pin, mark or word that came before each put that stays? It met none of these renders, and
+ * will meet none. */
 static bool is_before_all(const struct title_facts *in, const struct title_forget *f,
                           const struct fact *fact)
 {
@@ -238,6 +254,7 @@ static bool is_before_all(const struct title_facts *in, const struct title_forge
     if (!is_behind(f->horizon, fact) ||
         (f->first_kept != NULL && !fact_before(fact, f->first_kept)))
         return false;
+    /* A mark hides by when the wiki was asked, and not by when it came. */
     return !fact_is_mark(fact) || (!store_time_before(f->least_said_at, said_until) &&
                                    !store_time_before(f->horizon, said_until));
 }
@@ -249,7 +266,7 @@ static bool is_same_mark(const struct fact *a, const struct fact *b)
     return a->what == b->what && a->name.rev == b->name.rev && a->rev_last == b->rev_last;
 }
 
-/* The nearest that says the same: before it (after: after it, and as late). */
+/* The nearest mark that says the same: before this one, or after it and asked for no earlier. */
 static const struct fact *find_same_mark(const struct title_facts *in, const struct fact *mark,
                                          bool after)
 {
@@ -266,9 +283,9 @@ static const struct fact *find_same_mark(const struct title_facts *in, const str
     return found;
 }
 
-/* Does the mark say of each render only how late the wiki was asked, and is there one behind it
- * that says so, too? Then all are hidden by the one before it, and nothing is put or shown in
- * between. */
+/* Does the mark say of each render only how late the wiki was asked, and does a later mark say so,
+ * too? Then the mark before hides all renders already, and nothing is put or shown between the two.
+ */
 static bool is_repeated(const struct title_facts *in, const struct title_forget *f,
                         const struct fact *mark)
 {
@@ -281,6 +298,7 @@ static bool is_repeated(const struct title_facts *in, const struct title_forget 
         const struct fact *fact = &in->facts[i];
         bool kept = fact->what == FACT_PUT && !is_of_forgotten(in, f, fact);
         bool other = fact_is_mark(fact) && !is_same_mark(fact, mark);
+        /* Only puts that stay and other marks can come in between, up to the later mark. */
         if ((!kept && !other) || fact_cmp(fact, after) > 0)
             continue;
         if (fact_cmp(fact, before) > 0 || (kept && store_time_before(said_until, fact->said_at)))
@@ -289,7 +307,7 @@ static bool is_repeated(const struct title_facts *in, const struct title_forget 
     return true;
 }
 
-/* A render was made once more, and again after that: the last making is the one that counts. */
+/* A render was made once more, and again after that: the last making counts. */
 static bool making_is_covered(const struct title_facts *in, const struct title_forget *f,
                               const struct fact *fact)
 {
@@ -303,6 +321,7 @@ static bool making_is_covered(const struct title_facts *in, const struct title_f
     return covered;
 }
 
+/* Each kind of fact has its own reason to go (derive.h). A put goes by name alone. */
 bool title_forgets(const struct title_facts *in, const struct title_forget *f,
                    const struct fact *fact)
 {

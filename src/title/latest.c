@@ -1,4 +1,5 @@
-/* latest.c - the latest render without a fold, where nothing can have touched it. */
+/* latest.c - the latest render without a fold, where no other fact can have touched it
+ * (title_is_surely_latest). Pure; for reads of stores that keep facts. */
 #include "title/derive.h"
 #include "title/steps.h"
 
@@ -7,7 +8,8 @@ static bool name_is_within(struct page_name name, struct page_name low, struct p
     return page_name_cmp(low, name) <= 0 && page_name_cmp(name, high) <= 0;
 }
 
-/* Can this fact hide, supersede or take the render of a put, or say that it is forgotten? */
+/* Can this fact hide, supersede or take the render of a put, or say that the put is forgotten? In
+ * doubt yes: then the caller folds. */
 static bool touches(const struct fact *act, const struct fact *put)
 {
     struct page_name low, high;
@@ -42,6 +44,7 @@ static bool touches(const struct fact *act, const struct fact *put)
     return true;
 }
 
+/* ttl: a render may be gone by now, whatever its place. */
 bool title_is_surely_latest(const struct title_facts *acts, const struct fact *put)
 {
     bool sure = put->behind <= put->name.rev;

@@ -1,7 +1,12 @@
-/* memory.c - see memory.h. Rows are found by halving, put in and taken out by moving what is behind
- * them: titles are small, and a fold puts most rows at the end.
+/* memory.c - the rows of a title in memory (memory.h): struct title_ops over sorted arrays, for
+ * titles derived from facts. Pure.
  *
- * Invariants: rows and traces rise strictly by name; no name has both. */
+ * Rows are found by halving. They are put in and taken out by moving the rows behind them: titles
+ * are small, and a fold puts most rows at the end.
+ * Invariants:
+ *   1 rows and traces rise strictly by name; no name has both;
+ *   2 due_min and forget_min are at or before each due_at and forget_at, so most instants need no
+ *     look at the rows. */
 #include "title/memory.h"
 
 #include "title/edit.h"
@@ -13,13 +18,15 @@ static struct title_memory *memory_of(struct title *t)
     return CONTAINER_OF(t, struct title_memory, title);
 }
 
+/* The same for a title that is only looked at. */
 static const struct title_memory *memory_seen(const struct title *t)
 {
     return (const struct title_memory *)(const void *)((const char *)t -
                                                        offsetof(struct title_memory, title));
 }
 
-/* Room for one more of so many bytes; NULL: the arena is full. */
+/* Room for one more element; NULL: the arena is full. The array doubles, and the old one stays in
+ * the arena until its end. */
 static void *array_grow(struct title_memory *m, void *array, size_t count, size_t *size,
                         size_t each)
 {
@@ -56,6 +63,7 @@ static bool row_is(const struct title_memory *m, size_t i, struct page_name name
     return i < m->rows_count && page_name_cmp(m->rows[i]->r.name, name) == 0;
 }
 
+/* A copy, whose state is as of the title's instant. */
 static void row_give(const struct title *t, const struct page_row *row, struct page_row *out)
 {
     *out = *row;
@@ -72,7 +80,7 @@ static err memory_get(const struct title *t, struct page_name name, struct page_
     return ERR_OK;
 }
 
-/* at: how many rows are below the next one (rising), or up to and with it. */
+/* at: how many rows are below the next row (rising), or up to and with the next row. */
 static void memory_walk_open(struct title_walk *w)
 {
     const struct title_memory *m = memory_seen(w->title);
@@ -81,6 +89,7 @@ static void memory_walk_open(struct title_walk *w)
         w->at++;
 }
 
+/* The bounds are looked at in both directions: rows may have gone or come since the walk began. */
 static err memory_walk_next(struct title_walk *w, struct page_row *out)
 {
     const struct title_memory *m = memory_seen(w->title);
@@ -99,6 +108,7 @@ static void memory_walk_close(struct title_walk *w)
     (void)w; /* holds nothing */
 }
 
+/* In memory no row is damaged, so names are those of rows. */
 static err memory_names(const struct title *t, struct page_name low, struct page_name high,
                         struct title_names *out)
 {
@@ -114,6 +124,7 @@ static err memory_names(const struct title *t, struct page_name low, struct page
 
 /* ---- traces ---- */
 
+/* As row_place. */
 static size_t trace_place(const struct title_memory *m, struct page_name name)
 {
     size_t low = 0, high = m->traces_count;
@@ -132,6 +143,7 @@ static bool trace_is(const struct title_memory *m, size_t i, struct page_name na
     return i < m->traces_count && page_name_cmp(m->traces[i].trace.name, name) == 0;
 }
 
+/* The walk's own bytes hold the place, like `at` of a walk over rows. */
 static void memory_traces_open(struct title_trace_walk *w)
 {
     const struct title_memory *m = memory_seen(w->title);
@@ -172,6 +184,7 @@ static void trace_remove(struct title_memory *m, struct page_name name)
     memmove(m->traces + i, m->traces + i + 1, (m->traces_count - i) * sizeof(m->traces[0]));
 }
 
+/* A trace of a name that has one replaces it. */
 static err trace_put(struct title_memory *m, const struct page_trace_row *trace)
 {
     m->forget_min = store_time_min(m->forget_min, trace->forget_at);
@@ -191,6 +204,7 @@ static err trace_put(struct title_memory *m, const struct page_trace_row *trace)
     return ERR_OK;
 }
 
+/* The greatest name at or below high, of rows and traces; then it must not be below low. */
 static err memory_greatest_known(const struct title *t, struct page_name low, struct page_name high,
                                  struct page_name *out)
 {
@@ -198,6 +212,7 @@ static err memory_greatest_known(const struct title *t, struct page_name low, st
     size_t row = row_place(m, high), trace = trace_place(m, high);
     row += row_is(m, row, high);
     trace += trace_is(m, trace, high);
+    /* page_name_first stands for none: no render has that name. */
     struct page_name stored = row > 0 ? m->rows[row - 1]->r.name : page_name_first;
     struct page_name traced = trace > 0 ? m->traces[trace - 1].trace.name : page_name_first;
     struct page_name greatest = page_name_cmp(stored, traced) > 0 ? stored : traced;
@@ -209,6 +224,7 @@ static err memory_greatest_known(const struct title *t, struct page_name low, st
 
 /* ---- fences and words ---- */
 
+/* Fences are few: each purge that is not forgotten. The latest one over the name counts. */
 static err memory_fence(const struct title *t, uint64_t rev, const struct tid *tid, bool *fenced,
                         store_time *at)
 {
@@ -218,6 +234,7 @@ static err memory_fence(const struct title *t, uint64_t rev, const struct tid *t
         struct page_name of = m->fences[i].range;
         if (of.rev != 0 && of.rev != rev)
             continue;
+        /* A fence of one render says nothing of the revision as a whole. */
         if (!page_name_is_unmade(of) && (tid == NULL || tid_cmp(of.tid, *tid) != 0))
             continue;
         *at = *fenced ? store_time_max(*at, m->fences[i].at) : m->fences[i].at;
@@ -238,7 +255,8 @@ static err memory_fence_set(struct title *t, struct page_name range, store_time 
     return ERR_OK;
 }
 
-/* As if a render of this revision had been there for all marks. */
+/* Replays all marks on a render of this revision, as if the render had been there. The wiki may
+ * have been asked for the render before some of the marks. */
 static err memory_silenced(const struct title *t, uint64_t rev, store_time said_at,
                            enum page_state *state, store_time *at)
 {
@@ -249,6 +267,7 @@ static err memory_silenced(const struct title *t, uint64_t rev, store_time said_
         const struct fact *mark = m->marks[i];
         if (rev < mark->name.rev || rev > mark->rev_last)
             continue;
+        /* Showing counts when the wiki was asked for it surely after the hiding. */
         if (mark->what == FACT_SHOWN) {
             if (!store_time_before(mark->said_at, title_said_until(t, *at))) {
                 *state = PAGE_CURRENT;
@@ -256,8 +275,10 @@ static err memory_silenced(const struct title *t, uint64_t rev, store_time said_
             }
             continue;
         }
+        /* The put was asked for surely after the mark. */
         if (!store_time_before(said_at, title_said_until(t, mark->said_at)))
             continue;
+        /* SUPPRESSED is stronger than DELETED (step_mark.c). */
         if (mark->what == FACT_SUPPRESSED || *state == PAGE_CURRENT)
             *state = mark->what == FACT_SUPPRESSED ? PAGE_SUPPRESSED : PAGE_DELETED;
         *at = store_time_max(*at, mark->said_at);
@@ -265,6 +286,7 @@ static err memory_silenced(const struct title *t, uint64_t rev, store_time said_
     return ERR_OK;
 }
 
+/* The mark is borrowed: the facts outlive the title. */
 static err memory_heard(struct title *t, const struct fact *mark)
 {
     struct title_memory *m = memory_of(t);
@@ -279,6 +301,7 @@ static err memory_heard(struct title *t, const struct fact *mark)
 
 /* ---- editing ---- */
 
+/* Writes a row, as of the plan in force. place may be the row itself. */
 static void row_set(struct title_memory *m, struct page_row *place, struct page_row *row)
 {
     row->plan = m->title.plan->number;
@@ -293,6 +316,7 @@ static err memory_insert(struct title *t, struct page_row *row, const struct pag
 {
     struct title_memory *m = memory_of(t);
     size_t i = row_place(m, row->r.name);
+    /* A name has a row or a trace, and never both. */
     trace_remove(m, row->r.name);
     INVARIANT((replaced != NULL) == row_is(m, i, row->r.name));
     if (replaced != NULL) {
@@ -300,6 +324,7 @@ static err memory_insert(struct title *t, struct page_row *row, const struct pag
         return ERR_OK;
     }
     struct page_row **rows = array_grow(m, m->rows, m->rows_count, &m->rows_size, sizeof(*rows));
+    /* Rows are allocated one by one, so moving the array moves pointers alone. */
     struct page_row *place = arena_alloc(m->arena, sizeof(*place));
     if (rows == NULL || place == NULL)
         return ERR_LIMIT;
@@ -336,6 +361,7 @@ static err memory_leave(struct title *t, const struct page_trace_row *trace)
     return trace_put(memory_of(t), trace);
 }
 
+/* trace NULL: by now the trace is forgotten, too. */
 static err memory_remove(struct title *t, const struct page_row *row, enum page_state why,
                          const struct page_trace_row *trace)
 {
@@ -389,6 +415,7 @@ void title_memory_init(struct title_memory *m, struct arena *a, const struct pag
 
 /* ---- time and policies ---- */
 
+/* Drops traces that are to be forgotten by now, and finds the next such instant. */
 static void traces_expire(struct title_memory *m)
 {
     size_t kept = 0;
@@ -404,12 +431,14 @@ static void traces_expire(struct title_memory *m)
     m->traces_count = kept;
 }
 
+/* Newest first, so that removing a row moves none of the rows to come. */
 err title_memory_expire(struct title_memory *m, store_time now)
 {
     m->title.now = now;
     traces_expire(m);
     if (store_time_before(now, m->due_min))
         return ERR_OK;
+    /* This walk finds due_min again. */
     m->due_min = STORE_TIME_NEVER;
     for (size_t i = m->rows_count; i-- > 0;) {
         const struct page_row *row = m->rows[i];
@@ -424,7 +453,8 @@ err title_memory_expire(struct title_memory *m, store_time now)
     return ERR_OK;
 }
 
-/* Newest first, so that each is judged by those that precede it in its group. */
+/* Judges all rows by the new policy, newest first, so each row is judged by the rows before it in
+ * its group. rank counts those. */
 err title_memory_replan(struct title_memory *m, const struct page_plan *plan)
 {
     struct page_name low = page_name_last, high = page_name_last;
@@ -436,6 +466,7 @@ err title_memory_replan(struct title_memory *m, const struct page_plan *plan)
         struct page_row *row = m->rows[i];
         if (!title_alive(&m->title, row))
             continue;
+        /* A name below the group that was walked last begins the next group. */
         if (retention_grouped(&plan->policy) && page_name_cmp(row->r.name, low) < 0) {
             retention_group(&plan->policy, row->r.name, &low, &high);
             rank = 0;

@@ -1,13 +1,15 @@
-/* place.c - a render takes its sorted place: greater than all that are shown, it is the latest;
- * else it is superseded at its arrival, by its next greater neighbour or by a revision made
- * elsewhere.
+/* place.c - finds the place of a render that is put (place.h). Greater than all that are shown, the
+ * render is the latest. Otherwise its arrival is also the instant at which the next greater
+ * neighbour, or a revision made elsewhere, supersedes it.
  *
- * Looks at the greatest render that is shown, at the next greater one, and at most at `count`
- * renders of the group: nothing grows with history. */
+ * Renders looked at: the greatest shown, the next greater one, and at most `count` of the group. So
+ * the cost does not grow with history.
+ * Invariant: no row is written here; step_put.c does what t->seen->place says. */
 #include "title/place.h"
 
 #include <string.h>
 
+/* The row as the put says it, before its place is known. */
 static void row_of_put(struct title *t, const struct fact *f, struct page_row *row)
 {
     *row = (struct page_row){ .said_at = f->said_at };
@@ -23,6 +25,7 @@ static void row_of_put(struct title *t, const struct fact *f, struct page_row *r
     memcpy(row->plain_digest, f->plain_digest, PAGE_DIGEST_BYTES);
 }
 
+/* Mostly a decision has seen the latest already. */
 static err see_latest(struct title *t, struct title_place *p)
 {
     if (p->latest_known)
@@ -35,6 +38,8 @@ static err see_latest(struct title *t, struct title_place *p)
     return ERR_OK;
 }
 
+/* Sets superseded_at and superseded_by. `unmade` is the revision, not made yet, by which the render
+ * is superseded though it is the greatest. */
 static err place_among_all(struct title *t, const struct fact *f, struct title_place *p)
 {
     const struct page_policy *policy = &t->plan->policy;
@@ -45,6 +50,7 @@ static err place_among_all(struct title *t, const struct fact *f, struct title_p
     retention_make_latest(policy, &p->row.r);
     p->greatest = !p->has_latest || page_name_cmp(f->name, p->latest.r.name) > 0;
     uint64_t unmade = f->behind > f->name.rev ? f->behind : 0;
+    /* A hidden render is never the latest: it waits for a greater revision. */
     if (unmade == 0 && p->row.r.hidden != PAGE_CURRENT)
         unmade = f->name.rev + 1;
     if (p->greatest) {
@@ -56,11 +62,12 @@ static err place_among_all(struct title *t, const struct fact *f, struct title_p
     e = title_oldest_shown(t, f->name, page_name_last, &greater);
     if (e == ERR_OK)
         retention_supersede(policy, &p->row.r, greater.r.name, t->now);
+    /* There is a greater render, since place.latest is one: the store contradicts itself. */
     return e == ERR_NOT_FOUND ? ERR_CORRUPT : e;
 }
 
-/* Grouped policies: is the new render among the newest `count` of its group, and which one does it
- * push out? */
+/* Grouped policies: is the new render among the newest `count` of its group, and which render does
+ * it push out? */
 static err place_in_group(struct title *t, struct title_place *p)
 {
     const struct page_policy *policy = &t->plan->policy;
@@ -75,6 +82,7 @@ static err place_in_group(struct title *t, struct title_place *p)
         e = title_walk_alive(&w, &p->faller);
         if (e == ERR_NOT_FOUND)
             break;
+        /* The new render stands here in the order, and takes a rank. */
         if (!placed && rank < policy->count && page_name_cmp(p->faller.r.name, p->row.r.name) < 0) {
             placed = true;
             rank++;
@@ -84,7 +92,9 @@ static err place_in_group(struct title *t, struct title_place *p)
         rank++;
     }
     title_walk_close(&w);
+    /* The render behind the newest `count` falls out, unless it fell out before. */
     p->has_faller = e == ERR_OK && placed && p->faller.r.out_at.ns == INT64_MAX;
+    /* The group ended: there is room for all. */
     if (e == ERR_NOT_FOUND)
         placed = rank < policy->count || placed;
     if (!placed)
@@ -109,7 +119,7 @@ err title_place(struct title *t, const struct fact *put, enum page_state hidden,
     if (e != ERR_OK)
         return e;
     p->row.r.due_at = retention_due(policy, &p->row.r);
-    /* A word that is taken back must find it. */
+    /* A hidden render that is due at once would be gone before the wiki can take its word back. */
     if (hidden != PAGE_CURRENT && !title_alive(t, &p->row))
         retention_extend(policy, &p->row.r, t->now);
     t->seen->placed = true;

@@ -1,5 +1,7 @@
-/* retention.c - until when a superseded render is kept, by each policy; retention.h has the rule.
- */
+/* retention.c - until when a render is kept, by each policy. Pure. retention.h has the rule.
+ *
+ * Invariant: due_at follows from the other fields by retention_due. But no change of a pin or
+ * policy moves it before the instant of the change. */
 #include "title/retention.h"
 
 static bool is_never(store_time t)
@@ -25,6 +27,7 @@ void retention_group(const struct page_policy *p, struct page_name name, struct 
     *high = page_name_high(name.rev);
     if (p->kind != POLICY_INTERVAL)
         return;
+    /* An interval of time: rounded down, also before 1970, and open where int64 ends. */
     int64_t t = tid_time(name.tid).ns, begin, end;
     int64_t over = t % p->interval_ns;
     if (over < 0)
@@ -34,9 +37,11 @@ void retention_group(const struct page_policy *p, struct page_name name, struct 
     else
         begin = INT64_MIN;
     if (!__builtin_add_overflow(begin, p->interval_ns, &end) && begin != INT64_MIN)
+        /* The end is the last tick before the next interval, whatever the tid's low part. */
         high->tid = (struct tid){ .ticks = ticks_from(end) - 1, .low = UINT64_MAX };
 }
 
+/* How long a policy keeps a render after out_at. */
 static int64_t window_ns(const struct page_policy *p)
 {
     switch (p->kind) {
@@ -64,7 +69,8 @@ store_time retention_due(const struct page_policy *p, const struct page_render *
     return store_time_max(due, r->hold_until);
 }
 
-/* out_at where it depends on the render alone; grouped policies leave it as it is. */
+/* Sets out_at where it depends on the render alone. Grouped policies leave it: it depends on the
+ * neighbours (place.c). */
 static void plan_alone(const struct page_policy *p, struct page_render *r)
 {
     switch (p->kind) {
@@ -86,6 +92,7 @@ static void plan_alone(const struct page_policy *p, struct page_render *r)
     r->due_at = retention_due(p, r);
 }
 
+/* Under ttl the latest runs out, too: out_at is when it was stored. */
 void retention_make_latest(const struct page_policy *p, struct page_render *r)
 {
     r->superseded_at = STORE_TIME_NEVER;
@@ -134,10 +141,12 @@ void retention_replan(const struct page_plan *plan, enum page_policy_kind before
         bool was_grouped = before == POLICY_LATEST || before == POLICY_INTERVAL;
         if (!out_of_group)
             r->out_at = STORE_TIME_NEVER;
+        /* The policy before did not count groups, so the window runs from the change. */
         else if (!was_grouped || is_never(r->out_at))
             r->out_at = plan->changed_at;
     }
     plan_alone(p, r);
+    /* A new policy does not take what was readable until now. */
     r->due_at = store_time_max(r->due_at, plan->changed_at);
 }
 
@@ -146,6 +155,8 @@ static bool policy_keeps(const struct page_policy *p, const struct page_render *
     return is_never(r->out_at) || store_time_before(now, store_time_add(r->out_at, window_ns(p)));
 }
 
+/* Superseded within its window. latest_hash has no window; under ttl the window runs from the put.
+ */
 static bool is_recent(const struct page_policy *p, const struct page_render *r, store_time now)
 {
     if (p->kind == POLICY_TTL)
@@ -155,6 +166,7 @@ static bool is_recent(const struct page_policy *p, const struct page_render *r, 
     return store_time_before(now, store_time_add(r->superseded_at, p->grace_ttl_ns));
 }
 
+/* The order is that of the header: the strongest reason is told. */
 enum page_state retention_state(const struct page_policy *p, const struct page_render *r,
                                 store_time now)
 {
@@ -213,18 +225,20 @@ const char *retention_reason(const struct page_policy *p, enum page_state s)
     return "never stored, or so long ago that its trace is gone";
 }
 
-/* The window at each supersession to come must be enough, or a request that is written already.
- * Stashes and holds do not count: both can be released. */
+/* Two things can keep the promise: a window at each supersession to come that is long enough, or a
+ * request that is written already. Stashes and holds do not count: both can be released. */
 store_time retention_lasts_until(const struct page_policy *p, const struct page_render *r)
 {
     bool enough = window_ns(p) >= p->historical_ttl_ns;
     if (is_never(r->out_at) && (p->kind == POLICY_ALL || enough))
         return STORE_TIME_NEVER;
     store_time end = r->requested_until;
+    /* Superseded already: its window has an end. */
     if (!is_never(r->out_at))
         end = store_time_max(end, store_time_add(r->out_at, window_ns(p)));
     if (is_never(end))
         return end;
+    /* A promise for good is kept by a request for good alone. */
     return p->historical_ttl_ns == DURATION_NEVER ? STORE_TIME_ZERO
                                                   : store_time_add(end, -p->historical_ttl_ns);
 }
@@ -238,6 +252,7 @@ bool retention_wants_extension(const struct page_policy *p, const struct page_re
 void retention_extend(const struct page_policy *p, struct page_render *r, store_time now)
 {
     store_time until = store_time_add(now, p->historical_ttl_ns);
+    /* The quarter more: retention.h says why. */
     until = store_time_add(until,
                            p->historical_ttl_ns == DURATION_NEVER ? 0 : p->historical_ttl_ns / 4);
     r->requested_until = store_time_max(r->requested_until, until);

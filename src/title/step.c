@@ -1,18 +1,23 @@
-/* step.c - what each kind of fact does to the rows: those of one render here, those of many in
- * step_*.c. */
+/* step.c - edits rows by one fact (step.h). Facts of one render are stepped here, facts of many
+ * renders in step_*.c.
+ *
+ * Invariant: a fact of a render that is missing, or past due, leaves the rows as they are, with
+ * ERR_OK: a fold meets such facts. */
 #include "title/step.h"
 
 #include "title/steps.h"
 
 /* ---- pins ---- */
 
-/* The render a fact is of, while it is alive. ERR_NOT_FOUND: the fact says nothing any longer. */
+/* The render that a fact is of, while it is alive. ERR_NOT_FOUND: the fact says nothing any longer.
+ */
 static err step_find(const struct title *t, const struct fact *f, struct page_row *row)
 {
     err e = title_get(t, f->name, row);
     return e == ERR_OK && !title_alive(t, row) ? ERR_NOT_FOUND : e;
 }
 
+/* Writes a row whose pins changed. It stays until at_least, whatever its pins say now. */
 static err write_pin(struct title *t, struct page_row *row, store_time at_least,
                      struct title_part *part)
 {
@@ -21,12 +26,15 @@ static err write_pin(struct title *t, struct page_row *row, store_time at_least,
     return title_update(t, row);
 }
 
+/* The end of a stash or hold: another server may be pinning the render that does not see the end
+ * yet. */
 static err write_unpinned(struct title *t, struct page_row *row, struct title_part *part)
 {
     return write_pin(t, row, store_time_add(t->now, t->linger_ns), part);
 }
 
-/* The longest request and stash hold, and the last hold. */
+/* The longest request and stash counts, and the last hold: a hold is an order, which may be
+ * shortened. */
 static err step_pin(struct title *t, const struct fact *f, struct title_part *part)
 {
     struct page_row row;
@@ -42,6 +50,7 @@ static err step_pin(struct title *t, const struct fact *f, struct title_part *pa
     return write_pin(t, &row, t->now, part);
 }
 
+/* The last making counts, by the wiki's clock. */
 static err step_made(struct title *t, const struct fact *f, struct title_part *part)
 {
     struct page_row row;
@@ -53,6 +62,7 @@ static err step_made(struct title *t, const struct fact *f, struct title_part *p
     return title_update(t, &row);
 }
 
+/* DROP takes the render with its stash; its place in the group is free again. */
 static err step_unstash(struct title *t, const struct fact *f, struct title_part *part)
 {
     struct page_row row;
@@ -69,7 +79,7 @@ static err step_unstash(struct title *t, const struct fact *f, struct title_part
     return write_unpinned(t, &row, part);
 }
 
-/* The newest render at or below high whose hold is to end. */
+/* The newest render at or below high that is held. */
 static err next_held(const struct title *t, struct page_name low, struct page_name high,
                      struct page_row *out)
 {
@@ -83,6 +93,7 @@ static err next_held(const struct title *t, struct page_name low, struct page_na
     return e;
 }
 
+/* Ends the holds of one render, or of a revision in parts. */
 static err step_release(struct title *t, const struct fact *f, struct title_part *part)
 {
     enum { RELEASE_BATCH = 1024 };
@@ -109,7 +120,8 @@ static err step_release(struct title *t, const struct fact *f, struct title_part
 
 /* ---- the wiki's latest revision ---- */
 
-/* The latest is none when the wiki has a greater revision; and is it again when it has not. */
+/* The latest is superseded when the wiki has a greater revision. A render that waited becomes the
+ * latest when the wiki names its revision. */
 static err step_word(struct title *t, const struct fact *f, struct title_part *part)
 {
     struct page_row row;
@@ -130,7 +142,7 @@ static err step_word(struct title *t, const struct fact *f, struct title_part *p
     return e == ERR_OK ? title_update(t, &row) : e;
 }
 
-/* ---- */
+/* ---- names and kinds ---- */
 
 void title_range(struct page_name of, struct page_name *low, struct page_name *high)
 {
@@ -141,6 +153,7 @@ void title_range(struct page_name of, struct page_name *low, struct page_name *h
 err title_step(struct title *t, const struct fact *f, struct title_part *part)
 {
     INVARIANT(t->seen != NULL);
+    /* From here on the title is as of the fact's arrival. */
     t->now = fact_arrived(f);
     part->more = part->changed = part->ignored = false;
     part->purged = 0;
@@ -169,7 +182,7 @@ err title_step(struct title *t, const struct fact *f, struct title_part *part)
         return step_release(t, f, part);
     case FACT_MADE:
         return step_made(t, f, part);
-    case FACT_FORGOTTEN: /* for who keeps facts */
+    case FACT_FORGOTTEN: /* for stores that keep facts: the fold leaves forgotten puts out */
         return ERR_OK;
     case FACT_WHATS:
         break;

@@ -1,10 +1,13 @@
 /* step_mark.c - what the wiki says of revisions: renders are hidden, and shown again.
  *
- * The latest word holds: a mark spares what was asked of the wiki after it, and showing spares what
- * was hidden after that. Where the clocks of several servers may put two askings in the wrong
- * order, hiding wins. SUPPRESSED is stronger than DELETED; a render is hidden as of the latest mark
- * that said so, whichever of both. What is hidden is superseded, as a rule by a revision not made;
- * so no hidden render is the latest. */
+ * Invariants:
+ *   1 the latest word holds: a mark spares renders that the wiki was asked for after the mark, and
+ *     showing spares what was hidden after that;
+ *   2 where the clocks of several servers may put two askings in the wrong order, hiding wins;
+ *   3 SUPPRESSED is stronger than DELETED; a render is hidden as of the latest mark that hides it,
+ *     whichever of both;
+ *   4 a hidden render is superseded, as a rule by a revision not made; so it is never the latest.
+ */
 #include "title/steps.h"
 
 static enum page_state mark_state(const struct fact *mark)
@@ -14,7 +17,8 @@ static enum page_state mark_state(const struct fact *mark)
                                            : PAGE_DELETED;
 }
 
-/* again: also when it is hidden already, but the wiki was not asked as late. */
+/* Does the mark change this row? again: also when the row is hidden already, but the wiki was not
+ * asked as late. */
 static bool mark_changes(const struct title *t, const struct fact *mark, const struct page_row *row,
                          bool again)
 {
@@ -22,6 +26,7 @@ static bool mark_changes(const struct title *t, const struct fact *mark, const s
     if (state == PAGE_CURRENT)
         return is != PAGE_CURRENT &&
                !store_time_before(mark->said_at, title_said_until(t, row->r.hidden_at));
+    /* The render was asked for surely after the mark. */
     if (store_time_before(title_said_until(t, mark->said_at), row->said_at))
         return false;
     if (again && is != PAGE_CURRENT && store_time_before(row->r.hidden_at, mark->said_at))
@@ -30,6 +35,7 @@ static bool mark_changes(const struct title *t, const struct fact *mark, const s
     return is != state && !weaker;
 }
 
+/* The newest row at or below high that the mark changes. */
 static err mark_find(const struct title *t, const struct fact *mark, struct page_name high,
                      bool again, struct page_row *out)
 {
@@ -43,17 +49,20 @@ static err mark_find(const struct title *t, const struct fact *mark, struct page
     return e;
 }
 
-/* For a decision: that the wiki was asked once more is no news of what is hidden already. */
+/* For a decision: a hidden render that the wiki hides once more is no news. */
 err mark_next(const struct title *t, const struct fact *mark, struct page_name high,
               struct page_row *out)
 {
     return mark_find(t, mark, high, false, out);
 }
 
+/* Writes what the mark says of one row. A hidden latest gives up its place to a revision not made
+ * yet. */
 static err mark_change(struct title *t, const struct fact *mark, struct page_row *row)
 {
     const struct page_policy *policy = &t->plan->policy;
     enum page_state state = mark_state(mark);
+    /* DELETED does not replace SUPPRESSED. */
     if (state != PAGE_DELETED || row->r.hidden == PAGE_CURRENT)
         row->r.hidden = state;
     row->r.hidden_at =
@@ -67,7 +76,8 @@ static err mark_change(struct title *t, const struct fact *mark, struct page_row
     return title_update(t, row);
 }
 
-/* After hiding this one and lesser ones: what is the newest now waits for the origin to say so. */
+/* Greater renders were hidden. The newest shown render now waits until the wiki calls it the
+ * latest: the wiki may have a newer revision. */
 static err mark_wait_for_origin(struct title *t, struct page_name hidden)
 {
     struct page_row row;
@@ -81,7 +91,7 @@ static err mark_wait_for_origin(struct title *t, struct page_name hidden)
     return title_update(t, &row);
 }
 
-/* After showing: what was the latest may have a greater one again. */
+/* Renders are shown again, so the render that was the latest may have a greater one above it. */
 static err mark_supersede(struct title *t, struct page_row *latest)
 {
     struct page_row greater;
@@ -99,6 +109,7 @@ err step_mark(struct title *t, const struct fact *f, struct title_part *part)
     struct page_name high = part->resumed ? part->from : page_name_high(f->rev_last);
     struct page_name greatest = page_name_first;
     unsigned written = 0;
+    /* The decision's note of this fact is used up. */
     t->seen->shows = false;
     err e = title_newest_shown(t, page_name_first, page_name_last, &latest);
     bool has_latest = e == ERR_OK && title_is_latest(&latest.r);
@@ -106,9 +117,10 @@ err step_mark(struct title *t, const struct fact *f, struct title_part *part)
         e = ERR_OK;
     while (e == ERR_OK && written < MARK_BATCH &&
            (e = mark_find(t, f, high, true, &row)) == ERR_OK) {
+        /* The greatest that was shown until now. */
         if (row.r.hidden == PAGE_CURRENT && page_name_cmp(row.r.name, greatest) > 0)
             greatest = row.r.name;
-        e = mark_change(t, f, &row); /* a walk is not kept open over its own writes */
+        e = mark_change(t, f, &row); /* row by row, since a walk is not kept open over writes */
         high = page_name_below(row.r.name);
         written++;
     }
@@ -117,6 +129,7 @@ err step_mark(struct title *t, const struct fact *f, struct title_part *part)
     part->changed = written > 0;
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
+    /* Remembered once, behind the last part, for renders that are put later. */
     e = part->more ? ERR_OK : t->ops->heard(t, f);
     if (e != ERR_OK || !part->changed)
         return e;

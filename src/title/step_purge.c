@@ -1,24 +1,29 @@
-/* step_purge.c - renders are removed by order: oldest first, so that the latest stays until the
- * last one. The fence is set in the first part; what was put after that is spared. */
+/* step_purge.c - removes renders by order, oldest first, so that the latest stays until the last
+ * part.
+ *
+ * Invariant: the fence is set in the first part. So each later put is refused or spared. */
 #include "title/steps.h"
 
 enum { PURGE_BATCH = 2048 }; /* a render purged writes up to 6 rows */
 
+/* One part of a purge. */
 struct purge {
     struct title *t;
     const struct fact *fact;
     struct title_part *part;
     struct page_name low, high, next; /* next: where to go on */
-    unsigned looked;
+    unsigned looked;                  /* names, also of rows that were spared */
     bool took_latest, at_end;
 };
 
-/* In a later part: was this render put after the purge? (In the same instant: as if before.) */
+/* In a later part: was this render put after the purge? A put of the same instant counts as before.
+ */
 static bool purge_spares(const struct purge *p, const struct page_row *row)
 {
     return p->part->resumed && store_time_before(p->fact->at, row->r.stored_at);
 }
 
+/* A damaged row goes, too: else no order could take it away. */
 static err purge_one(struct purge *p, struct page_name name)
 {
     struct page_row row;
@@ -31,6 +36,7 @@ static err purge_one(struct purge *p, struct page_name name)
     }
     if (e != ERR_OK || purge_spares(p, &row))
         return e;
+    /* Past due: policy took it, and the purge does not count it. */
     if (!title_alive(p->t, &row))
         return title_remove(p->t, &row, PAGE_CULLED);
     p->took_latest |= title_is_latest(&row.r);
@@ -38,7 +44,7 @@ static err purge_one(struct purge *p, struct page_name name)
     return title_remove(p->t, &row, PAGE_PURGED);
 }
 
-/* Names first, removals after: a walk is not kept open over its own writes. */
+/* Takes names first and removes then: a walk is not kept open over writes. */
 static err purge_chunk(struct purge *p)
 {
     struct title_names chunk;
@@ -58,7 +64,8 @@ static err purge_chunk(struct purge *p)
     return e;
 }
 
-/* The next render is latest again, or waits for what is made elsewhere. */
+/* The latest was taken. The next render is the latest again; or, with ELSEWHERE, waits for the
+ * revision that is made elsewhere. */
 static err purge_promote(struct purge *p)
 {
     struct page_row row;
@@ -86,6 +93,7 @@ err step_refill(struct title *t, struct page_name gone)
         return ERR_OK;
     retention_group(policy, gone, &low, &high);
     title_walk_open(&w, t, low, high, false);
+    /* Of the newest `count` that are left one may have fallen out before: it comes back. */
     for (uint32_t rank = 0; rank < policy->count && !found && e == ERR_OK; rank++) {
         e = title_walk_alive(&w, &row);
         found = e == ERR_OK && row.r.out_at.ns != INT64_MAX;
@@ -107,6 +115,8 @@ err step_purge(struct title *t, const struct fact *f, struct title_part *part)
     err e = part->resumed ? ERR_OK : t->ops->fence_set(t, f->name, f->at);
     while (e == ERR_OK && !p.at_end && p.looked < PURGE_BATCH)
         e = purge_chunk(&p);
+    /* A purge of one render frees one place of a group; a purge of more leaves whole groups empty.
+     */
     if (e == ERR_OK && exact && part->purged > 0)
         e = step_refill(t, f->name);
     if (e == ERR_OK && p.took_latest)

@@ -1,4 +1,5 @@
-/* stored.c - the order of names, the words for states and policies, and sums over contents. */
+/* stored.c - plain values of renders: the order of names, the words for states and policies, sums
+ * over contents. Pure. */
 #include "title/stored.h"
 
 #include "base/check.h"
@@ -24,6 +25,7 @@ struct page_name page_name_high(uint64_t rev)
     return (struct page_name){ .rev = rev, .tid = { .ticks = UINT64_MAX, .low = UINT64_MAX } };
 }
 
+/* The number (rev, ticks, low) is counted up, with carries. */
 struct page_name page_name_above(struct page_name name)
 {
     if (name.tid.low++ == UINT64_MAX && name.tid.ticks++ == UINT64_MAX)
@@ -54,6 +56,8 @@ uint64_t page_render_bytes(const struct page_render *r)
     return n;
 }
 
+/* All fields count, also fields that the kind does not look at: policies are compared as they were
+ * applied. */
 bool page_policies_same(const struct page_policy *a, const struct page_policy *b)
 {
     return a->kind == b->kind && a->grace_ttl_ns == b->grace_ttl_ns &&

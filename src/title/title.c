@@ -1,4 +1,8 @@
-/* title.c - looking at the rows of a title, whoever keeps them. */
+/* title.c - looks at the rows of a title, whichever store keeps them (title.h). All that reads or
+ * decides goes through here.
+ *
+ * Invariant: rows that a decision saw (seen.h) are given instead of the store's, and say the same.
+ */
 #include "title/title.h"
 
 #include "title/seen.h"
@@ -24,6 +28,7 @@ err title_walk_next(struct title_walk *w, struct page_row *out)
     return w->title->ops->walk_next(w, out);
 }
 
+/* Rows past due count as gone, whether or not a cull came by. */
 err title_walk_alive(struct title_walk *w, struct page_row *out)
 {
     for (;;) {
@@ -48,6 +53,7 @@ err title_newest_alive(const struct title *t, struct page_name low, struct page_
     return e;
 }
 
+/* The first row in that direction that is alive and not hidden. */
 static err first_shown(const struct title *t, struct page_name low, struct page_name high,
                        bool rising, struct page_row *out)
 {
@@ -73,6 +79,8 @@ err title_oldest_shown(const struct title *t, struct page_name low, struct page_
     return first_shown(t, low, high, true, out);
 }
 
+/* A render that is superseded by a hidden one may be the latest when that one is gone or stays
+ * hidden. */
 err title_waits(const struct title *t, const struct page_render *r, bool *waits)
 {
     struct page_row by;
@@ -86,6 +94,7 @@ err title_waits(const struct title *t, const struct page_render *r, bool *waits)
 
 /* ---- traces ---- */
 
+/* Its death is dated from due_at, and not from the cull: upkeep may come late. */
 void title_trace_of(const struct title *t, const struct page_row *gone, struct page_trace_row *out)
 {
     *out = (struct page_trace_row){
@@ -129,6 +138,7 @@ void title_traces_close(struct title_trace_walk *w)
     w->title->ops->traces_close(w);
 }
 
+/* Ticks alone: a tid of the same tick with another low part would not be surely greater. */
 err title_next_ticks(const struct title *t, uint64_t rev, uint64_t *ticks)
 {
     struct page_name name;

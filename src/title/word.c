@@ -1,4 +1,8 @@
-/* word.c - words of the wiki: which is newer, which renders they leave dated. */
+/* word.c - compares words of the wiki with each other and with renders: which is newer, which
+ * renders are dated. Pure.
+ *
+ * Invariant: times of the wiki (touched, said; whole seconds) are compared with each other alone,
+ * and so are ours (asked_at). */
 #include "title/word.h"
 
 #include <xxhash.h>
@@ -21,6 +25,8 @@ static bool is_same_page(const struct title_word *last, const struct title_word 
     return last != NULL && !last->missing && !w->missing && last->page_id == w->page_id;
 }
 
+/* By when we asked, since answers may overtake each other; then by what the wiki says of the page
+ * itself. */
 enum title_word_is title_word_judge(const struct title_word *last, const struct title_word *w)
 {
     if (last == NULL)
@@ -29,6 +35,7 @@ enum title_word_is title_word_judge(const struct title_word *last, const struct 
         return WORD_OLD;
     if (title_word_eq(last, w))
         return WORD_SAME;
+    /* The page went back in time: this answer came from a copy of the database that is behind. */
     if (is_same_page(last, w) && (w->touched < last->touched || w->rev < last->rev))
         return WORD_LAGS;
     return WORD_NEWS;
@@ -51,7 +58,8 @@ static void raise_i64(int64_t *to, int64_t n)
         *to = n;
 }
 
-/* A heard part that asks for nothing, as of a page that is missing, does not move newest. */
+/* The bound becomes what reaches both. A heard part that asks for nothing, as of a page that is
+ * missing, does not move newest. */
 void title_bound_join(struct title_bound *b, const struct title_bound *other)
 {
     bool hears = other->heard.rev != 0 || other->heard.touched != 0;
@@ -61,6 +69,7 @@ void title_bound_join(struct title_bound *b, const struct title_bound *other)
     raise_i64(&b->heard.touched, other->heard.touched);
     if (hears && wiki_newest_is_older(&b->heard.newest, &other->heard.newest))
         b->heard.newest = other->heard.newest;
+    /* The heard part asks for as much, and may be reached more easily. */
     if (b->rev <= b->heard.rev)
         b->rev = 0;
     if (b->touched <= b->heard.touched)
@@ -73,6 +82,7 @@ static bool reaches(const struct title_word *w, uint64_t rev, int64_t touched)
     return has_rev && (w->missing || w->touched >= touched);
 }
 
+/* A heard part is also reached by an answer that shows a newer change (word.h). */
 bool title_word_reaches(const struct title_word *w, const struct title_bound *b)
 {
     return reaches(w, b->rev, b->touched) &&
@@ -86,6 +96,7 @@ bool title_word_is_later(const struct title_word *last, const struct title_word 
         return !last->missing && w->said - last->said >= TITLE_BEHIND_S;
     if (last->missing)
         return w->touched > last->said;
+    /* Another page: both numbers have to grow. */
     if (!is_same_page(last, w))
         return w->rev > last->rev && w->touched > last->touched;
     return w->rev >= last->rev && w->touched >= last->touched &&
@@ -101,13 +112,15 @@ uint64_t title_word_there(const struct title_word *last, const struct title_word
 struct title_under title_under_of(const struct title_word *w, int64_t revised)
 {
     struct title_under u = { .touched = w->touched, .said = w->said, .asked_at = w->asked_at };
+    /* The page was touched by this revision alone, and nothing else was on its way: settled as if
+     * the wiki had been asked later. */
     if (revised != 0 && w->touched <= revised && u.said < w->touched + TITLE_SETTLE_S)
         u.said = w->touched + TITLE_SETTLE_S;
     return u;
 }
 
-/* What was said then was said after the touch, in whole seconds. A touch that is still to come, by
- * a clock that is ahead, is taken for one of that instant. */
+/* The word was said `past_s` after the touch, in whole seconds. A touch in the future, by a clock
+ * that is ahead, counts as a touch of that instant. */
 store_time title_settles_at(const struct title_word *last, int64_t settle_s)
 {
     int64_t past_s = last->said > last->touched ? last->said - last->touched : 0;
@@ -115,6 +128,7 @@ store_time title_settles_at(const struct title_word *last, int64_t settle_s)
     return store_time_add(last->asked_at, left_s * NS_PER_S);
 }
 
+/* Made so soon after the touch that the wiki may have used what was there before. */
 bool title_is_unsettled(const struct title_word *last, const struct page_render *r,
                         int64_t settle_s)
 {
@@ -128,6 +142,7 @@ enum title_dated title_dated(const struct title_word *last, const struct page_re
     const struct title_under *m = &r->made;
     if (m->said == 0)
         return DATED_NOT;
+    /* Touched since, or gone: the render shows an old page. */
     if (last->missing || m->touched < last->touched)
         return DATED_TOUCHED;
     return title_is_unsettled(last, r, TITLE_SETTLE_S) ? DATED_UNSETTLED : DATED_NOT;
@@ -138,8 +153,9 @@ bool title_has_newer(const struct title_word *last, const struct page_render *r)
     return !last->missing && (last->rev > r->name.rev || title_dated(last, r) == DATED_TOUCHED);
 }
 
-/* It was asked for after the word was said, which is in whole seconds. One that was made once more
- * and was the same was stored before: how long that took is not known, and was short. */
+/* The render was asked for after the word was said, which is in whole seconds. A render that was
+ * made once more and came out the same was stored before: how long that took is not known, and was
+ * short. */
 bool title_is_astride(const struct title_word *w, const struct title_making *m)
 {
     const struct title_under *u = &m->made;

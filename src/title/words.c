@@ -1,4 +1,10 @@
-/* words.c - see words.h. */
+/* words.c - words as stores keep them (words.h): the bytes of one word, and the last word of
+ * several servers. Pure.
+ *
+ * Invariants:
+ *   1 a word has one encoding, and a decoder takes no other;
+ *   2 the fold gives the same words in whatever order they come, and behind any deletion that its
+ *     header allows. */
 #include "title/words.h"
 
 #include "base/buf.h"
@@ -26,6 +32,7 @@ str title_word_encode(const struct title_word *w, char *out)
     return (str){ .p = out, .n = (size_t)(at - out) };
 }
 
+/* *out is written only when all bytes are right. */
 err title_word_decode(str value, struct title_word *out)
 {
     struct cursor c = { .rest = value };
@@ -54,6 +61,7 @@ static int number_cmp(int64_t a, int64_t b)
     return a == b ? 0 : a < b ? -1 : 1;
 }
 
+/* By when the wiki was asked; the rest only makes the order total. */
 int title_said_cmp(const struct title_said *a, const struct title_said *b)
 {
     int cmp = number_cmp(a->word.asked_at.ns, b->word.asked_at.ns);
@@ -67,11 +75,14 @@ static int said_cmp(const void *a, const void *b)
     return title_said_cmp(a, b);
 }
 
+/* A word that is doubted counts when it is surely later; of an unknown title when it names a page.
+ */
 static bool counts_in_doubt(const struct title_word *w, const struct title_word *last)
 {
     return last != NULL ? title_word_is_later(last, w) : !w->missing;
 }
 
+/* As the server judged it that heard it: belief and doubt are stored with the word. */
 enum title_word_is title_said_judge(const struct title_word *last, const struct title_said *s)
 {
     enum title_word_is is = title_word_judge(last, &s->word);
@@ -90,11 +101,13 @@ size_t title_words_fold(struct title_said *all, size_t count)
     for (size_t i = 0; i < count; i++) {
         struct title_said s = all[i];
         const struct title_word *last = kept == 0 ? NULL : &all[kept - 1].word;
-        /* what the first was judged by is gone: it counted */
+        /* what the first word was judged by is gone, so it counted */
         enum title_word_is is = last == NULL ? WORD_NEWS : title_said_judge(last, &s);
         if ((i > 0 && title_said_cmp(&s, &all[i - 1]) == 0) || is == WORD_LAGS)
             continue;
         s.word.there = title_word_there(last, &s.word, s.word.there);
+        /* A word that says the same takes the place of the one before it: it was asked for later.
+         */
         kept -= is == WORD_SAME;
         all[kept++] = s;
     }
