@@ -1,5 +1,8 @@
-/* address.c - addresses of nodes as text and as the kernel has them, and the map from where a node
- * says it is to where it is reached. */
+/* address.c - addresses of nodes as text and as the kernel has them, for contact points, nodes and
+ * logs. Also the map from the address that a node tells to the address where the client reaches it.
+ *
+ * Invariant: an address is zero behind its own bytes (cql_address_read), so two equal addresses are
+ * equal byte by byte. */
 #include "cql/cql_impl.h"
 
 #include <arpa/inet.h>
@@ -22,6 +25,8 @@ void cql_address_print(const struct sockaddr_storage *a, char out[CQL_NODE_TEXT_
     }
 }
 
+/* Text that cql_address_print has made, or an operator has written: both have brackets around IPv6
+ * when a port follows. */
 void cql_address_host(const char *text, char out[CQL_NODE_TEXT_BYTES])
 {
     bool brackets = text[0] == '[';
@@ -55,11 +60,13 @@ bool cql_address_same(const struct sockaddr_storage *a, socklen_t a_bytes,
     return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0;
 }
 
-/* "host", "host:port", "[v6]:port"; port stays where none is said. */
+/* Reads "host", "host:port" or "[v6]:port", where host is a number. port counts where the text has
+ * none. */
 static bool text_read(const char *text, uint16_t port, struct sockaddr_storage *out,
                       socklen_t *bytes)
 {
     char host[CQL_NODE_TEXT_BYTES];
+    /* An IPv6 address without brackets has colons and no port, so the whole text is tried first. */
     if (cql_address_read(text, port, out, bytes))
         return true;
     const char *colon = strrchr(text, ':');
@@ -88,6 +95,7 @@ static bool text_means(const char *text, const struct sockaddr_storage *a, sockl
            cql_address_same(&from, from_bytes, a, bytes);
 }
 
+/* The first mapping that fits counts, and the address is not mapped again. */
 void cql_address_map(const struct cql *c, struct sockaddr_storage *a, socklen_t *bytes)
 {
     for (unsigned i = 0; i < c->opts.mapped_count; i++) {
@@ -111,11 +119,14 @@ bool cql_address_text_is_good(const char *text)
     return text_read(text, CQL_PORT, &a, &bytes);
 }
 
+/* Contact points are mostly names, so nothing is looked up here; the port is given as text for
+ * getaddrinfo. */
 bool cql_point_split(const char *text, char host[CQL_HOST_BYTES_MAX + 1], char port[6])
 {
     str t = str_of(text), digits = STR("9042");
     bool brackets = t.n > 0 && t.p[0] == '[';
     size_t end = brackets ? str_find(t, ']') : str_find(t, ':');
+    /* Two colons and no brackets: an IPv6 address without a port. */
     bool many = !brackets && end < t.n && str_find(str_skip(t, end + 1), ':') < t.n - end - 1;
     str name = many ? t : brackets ? str_skip(str_take(t, end), 1) : str_take(t, end);
     str rest = many ? STR_NONE : str_skip(t, end + brackets);

@@ -1,7 +1,8 @@
-/* agree.c - waits until all nodes that are up have one schema: each AGREE_MS the versions are read
- * over the control connection, of the node itself and of its peers. A node counts as down when an
- * event said so, or when this client lost it, or could not connect to it.
+/* agree.c - waits until all nodes that are up have one schema, for cql_agree. Each AGREE_MS it
+ * reads the versions over the control connection: of the node there, and of the peers.
  *
+ * A node counts as down when an event said so, when this client lost it, or when the client could
+ * not connect.
  * Invariant: asking is true exactly while a question is under way. A question that is lost with its
  * connection, or not answered within answer_timeout_ms, is asked again from the beginning. */
 #include "cql/cql_impl.h"
@@ -11,6 +12,7 @@
 
 enum { AGREE_MS = 200 };
 
+/* Tells the caller and frees the agreement. The call is forgotten: its answer may still come. */
 static void agreement_end(struct cql_agreement *a, err why)
 {
     if (a->asking)
@@ -20,6 +22,8 @@ static void agreement_end(struct cql_agreement *a, err why)
     free(a);
 }
 
+/* Does the schema of this peer matter? A node that is down takes over the schema when it comes
+ * back. */
 static bool node_counts(const struct cql *c, const struct cql_cell *host_id)
 {
     const unsigned char *id;
@@ -28,6 +32,7 @@ static bool node_counts(const struct cql *c, const struct cql_cell *host_id)
     const struct cql_node *n = cql_node_of(c, id);
     if (n == NULL)
         return false;
+    /* retry_ms 0: the client had no failure there, so the node may be up without a connection. */
     return cql_node_is_up(n) || (!n->told_down && n->retry_ms == 0);
 }
 
@@ -53,12 +58,14 @@ static bool own_version(struct cql_agreement *a, struct cql_rows *rows)
     if (rows->columns == NULL || rows->columns->count != 1 || !cql_rows_next(rows, &cell) ||
         !cql_get_uuid(&cell, &version))
         return false;
+    /* Copied: the answer is freed before the peers' answer comes. */
     memcpy(a->version, version, sizeof a->version);
     return true;
 }
 
 static void agreement_answered(struct cql_call *call, struct cql_message *m);
 
+/* First the node's own version, then those of its peers: both over one connection. */
 static void agreement_ask(struct cql_agreement *a, bool peers)
 {
     a->call.done = agreement_answered;
@@ -82,6 +89,7 @@ static void agreement_answered(struct cql_call *call, struct cql_message *m)
     bool fine = rows && (peers ? peers_agree(a, &m->answer.rows) : own_version(a, &m->answer.rows));
     if (m != NULL)
         cql_answer_fini(&m->answer);
+    /* Other answers, and lost ones, are asked again by the tick. */
     if (fine && peers)
         agreement_end(a, ERR_OK);
     else if (fine)
@@ -93,6 +101,7 @@ void cql_agreements_tick(struct cql *c, mono now)
     struct list *at = c->agreements.next;
     while (at != &c->agreements) {
         struct cql_agreement *a = CONTAINER_OF(at, struct cql_agreement, link);
+        /* The agreement may end below, so the next one is taken first. */
         at = at->next;
         if (a->asking && now.ns >= mono_add_ms(a->asked_at, c->opts.answer_timeout_ms).ns) {
             cql_call_forget(&a->call);
@@ -114,6 +123,7 @@ void cql_agreements_end(struct cql *c, err why)
         agreement_end(CONTAINER_OF(first, struct cql_agreement, link), why);
 }
 
+/* Asked by the next tick, so done never runs inside this call. */
 void cql_agree(struct cql *c, mono deadline, void (*done)(void *ctx, err why), void *ctx)
 {
     MAGIC_CHECK(c, CQL_MAGIC);

@@ -1,9 +1,10 @@
-/* answer.c - an answer taken apart: what may stand before every message, then the message.
+/* answer.c - takes an answer apart: first what may stand before every message, then the message.
+ * For conn_in.c.
  *
- * All slices lie in the body; only columns are copied (metadata.c). An answer is built aside and
- * given out whole, so that one that fails leaves nothing behind.
- *
- * Invariant: rows that are said fit into the bytes that are left, four bytes a cell at least. */
+ * All slices lie in the body; only columns are copied (metadata.c).
+ * Invariants:
+ *   1 an answer is built aside and given out whole, so a failure leaves nothing to drop;
+ *   2 the rows that are said fit into the bytes that are left, with four bytes a cell at least. */
 #include "cql/answer.h"
 
 #include "cql/event.h"
@@ -11,7 +12,7 @@
 
 #include <string.h>
 
-enum { CELL_BYTES_MIN = 4 };
+enum { CELL_BYTES_MIN = 4 }; /* the length of a cell, which is all of a null */
 
 static err answer_corrupt(struct err_note *note, const char *what)
 {
@@ -34,6 +35,7 @@ static void skip_strings(struct cursor *c, unsigned count)
 
 /* ---- before every message ---- */
 
+/* Warnings are checked here and read later (cql_answer_warning), so reading them cannot fail. */
 static void take_warnings(struct cursor *c, struct cql_answer *a)
 {
     a->warnings_count = cursor_be16(c);
@@ -52,6 +54,7 @@ static void take_payload(struct cursor *c, struct cql_answer *a)
     a->payload = str_take(from, from.n - c->rest.n);
 }
 
+/* In the order of the protocol: tracing id, warnings, payload, each with its flag. */
 static err take_before(struct cursor *c, uint8_t flags, struct cql_answer *a, struct err_note *note)
 {
     if (flags & CQL_FLAG_TRACING) {
@@ -69,6 +72,7 @@ static err take_before(struct cursor *c, uint8_t flags, struct cql_answer *a, st
 
 /* ---- messages ---- */
 
+/* Kept as bytes, and searched by cql_supports: the client asks for one option. */
 static err take_supported(struct cursor *c, struct cql_answer *a, struct err_note *note)
 {
     a->supported_count = cursor_be16(c);
@@ -90,18 +94,21 @@ static err take_rows(struct cursor *c, unsigned version, struct cql_answer *a,
         return why;
     uint32_t count = cursor_be32(c);
     size_t row_bytes_min = (size_t)m.count * CELL_BYTES_MIN;
+    /* The rest must not wrap around: each row has bytes for its columns at least. */
     if (c->failed || (count > 0 && (m.count == 0 || count > c->rest.n / row_bytes_min))) {
         cql_columns_drop(&m.columns);
         err_note_set(note, "%u rows of %u columns in %zu bytes", count, m.count, c->rest.n);
         return ERR_CORRUPT;
     }
     a->rows = (struct cql_rows){ .columns = m.columns,
+                                 /* The cursor at the first row: rows are read where they lie. */
                                  .rest = *c,
                                  .count = count,
                                  .left = count,
                                  .more = m.more,
                                  .page_state = m.page_state };
     a->new_columns_id = m.id;
+    /* Left out at the client's wish, or by a server that knows that the client has them. */
     a->no_columns = m.columns == NULL;
     a->columns_count = m.count;
     return ERR_OK;
@@ -132,6 +139,7 @@ static err take_result(struct cursor *c, unsigned version, struct cql_answer *a,
     return ERR_CORRUPT;
 }
 
+/* A token of SASL; null is one, too. */
 static err take_token(struct cursor *c, struct cql_answer *a, struct err_note *note)
 {
     a->token = bytes_take(c);
@@ -182,6 +190,7 @@ err cql_answer_parse(const struct cql_head *head, str body, struct cql_answer *o
     return why;
 }
 
+/* Columns are the only memory of an answer. */
 void cql_answer_fini(struct cql_answer *a)
 {
     cql_columns_drop(&a->rows.columns);
@@ -189,6 +198,8 @@ void cql_answer_fini(struct cql_answer *a)
     cql_columns_drop(&a->prepared.columns);
 }
 
+/* The columns that were prepared may be older than the table. A count that differs shows some of
+ * that; the types are checked where the answer brings other columns (known.c). */
 err cql_answer_describe(struct cql_answer *a, struct cql_columns *cached, struct err_note *note)
 {
     INVARIANT(a->no_columns);
@@ -211,6 +222,8 @@ bool cql_supports(const struct cql_answer *a, str name, str value)
         bool wanted = str_eq(cursor_str16(&c), name);
         for (unsigned left = cursor_be16(&c); left > 0; left--)
             if (str_eq(cursor_str16(&c), value) && wanted)
+                /* All values of a name are read, also of others: the cursor has to come past them.
+                 */
                 return true;
     }
     return false;

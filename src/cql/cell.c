@@ -1,7 +1,9 @@
-/* cell.c - rows, the cells of a row, and what a cell holds, read where they lie in the answer.
+/* cell.c - reads rows, their cells, and what a cell holds, where they lie in the answer. For the
+ * client's callers.
  *
  * Nothing is copied. Each length is checked against the bytes that are left before it is used; a
- * negative one is null. */
+ * negative length is null.
+ * Invariant: a getter that returns false has not touched *out. */
 #include "cql/value.h"
 
 #include <arpa/inet.h>
@@ -9,7 +11,8 @@
 
 enum { LENGTH_BYTES = 4 };
 
-/* The bytes of a cell that is not null and has a size of n. NULL: it has not. */
+/* The bytes of a cell that has exactly n of them. NULL: it is null, or has other bytes than its
+ * type says. */
 static const char *cell_of(const struct cql_cell *c, size_t n)
 {
     return c->null || c->bytes.n != n ? NULL : c->bytes.p;
@@ -26,6 +29,7 @@ bool cql_get_bytes(const struct cql_cell *c, str *out)
 /* 0: a type that is no whole number. */
 static size_t integer_bytes(enum cql_type type)
 {
+    /* The type comes from the wire, so the switch has a default. */
     switch ((int)type) {
     case CQL_BIGINT:
     case CQL_COUNTER:
@@ -96,6 +100,7 @@ bool cql_get_double(const struct cql_cell *c, double *out)
 bool cql_get_uuid(const struct cql_cell *c, const unsigned char **out)
 {
     const char *at = cell_of(c, CQL_UUID_BYTES);
+    /* A timeuuid is a uuid, so either getter takes both. */
     enum cql_type type = c->column->spec.type;
     if (at == NULL || (type != CQL_TIMEUUID && type != CQL_UUID))
         return false;
@@ -127,6 +132,7 @@ bool cql_get_inet(const struct cql_cell *c, char out[46])
 
 /* ---- what a cell holds ---- */
 
+/* types: 1 for a list or set, 2 for a map. Its items are cells of these types. */
 static bool items_of_collection(const struct cql_cell *c, unsigned types, struct cql_items *out)
 {
     struct cql_items items = { .rest = { .rest = c->bytes } };
@@ -137,6 +143,7 @@ static bool items_of_collection(const struct cql_cell *c, unsigned types, struct
             return false;
     }
     uint32_t count = cursor_be32(&items.rest);
+    /* Each item has a length at least, so a count beyond that is damage. */
     if (items.rest.failed || count > items.rest.rest.n / LENGTH_BYTES / types)
         return false;
     items.columns = types;
@@ -148,6 +155,7 @@ static bool items_of_collection(const struct cql_cell *c, unsigned types, struct
 static bool items_of_tuple(const struct cql_cell *c, struct cql_items *out)
 {
     struct cursor types = { .rest = c->column->spec.rest };
+    /* A user type's own keyspace and name stand before its fields. */
     if (c->column->spec.type == CQL_UDT) {
         (void)cursor_str16(&types);
         (void)cursor_str16(&types);
@@ -181,7 +189,8 @@ bool cql_get_items(const struct cql_cell *c, struct cql_items *out)
     }
 }
 
-/* Takes one [bytes]. False: it does not fit into what is left. */
+/* Takes one cell. False: it does not fit into the bytes that are left. Inline, since it runs for
+ * each cell of each row. */
 static inline bool cell_take(str *left, struct cql_cell *out)
 {
     if (left->n < LENGTH_BYTES)
@@ -203,7 +212,7 @@ static inline bool cell_take(str *left, struct cql_cell *out)
     return true;
 }
 
-/* The next type of a tuple, and its name. */
+/* The next type of a tuple, and of a user type its field's name. */
 static bool items_next_type(struct cql_items *i)
 {
     i->column[0].name = i->named ? cursor_str16(&i->types) : STR_NONE;
@@ -232,6 +241,7 @@ bool cql_items_next(struct cql_items *i, struct cql_cell *out)
     return true;
 }
 
+/* Works on a copy of the cursor: a row that is cut leaves the rows before it as they were. */
 bool cql_rows_next(struct cql_rows *r, struct cql_cell *cells)
 {
     if (r->left == 0 || r->rest.failed)

@@ -1,5 +1,8 @@
-/* check.c - is a request fit to be sent? Its statements, values, timestamp and parameters are
- * judged before anything goes out; a request that is not fit says what is wrong with it. */
+/* check.c - is a request fit to be sent? Judges statements, values, timestamp and parameters before
+ * anything goes out. For request.c.
+ *
+ * A request that is not fit ends with a note that says what is wrong. The judgement also says what
+ * kind of request it is: write, idempotent, schema. */
 #include "cql/cql_impl.h"
 
 static err check_wrong(struct cql_request *q, err why, const char *text)
@@ -8,8 +11,9 @@ static err check_wrong(struct cql_request *q, err why, const char *text)
     return why;
 }
 
-/* conditional: it, or another one of its batch, has a condition; then all of the batch is written
- * at the ballot. */
+/* conditional: the statement, or another one of the batch, has a condition; then all of the batch
+ * is written at the ballot. A plain write needs a timestamp: without it a retry is another write.
+ */
 static err check_timestamp(struct cql_request *q, const struct cql_lint *l, bool conditional)
 {
     bool plain = l->kind == CQL_KIND_INSERT || l->kind == CQL_KIND_UPDATE ||
@@ -19,6 +23,7 @@ static err check_timestamp(struct cql_request *q, const struct cql_lint *l, bool
         return check_wrong(q, ERR_BAD,
                            "a conditional write takes no write timestamp: the server's "
                            "ballot is its timestamp");
+    /* A statement that may differ when it runs again is never sent twice, so it needs none. */
     if (plain && !set && !conditional && !l->using_timestamp && !l->repeats_differ)
         return check_wrong(q, ERR_BAD,
                            "a write without a write timestamp: a retry could not be told "
@@ -26,6 +31,7 @@ static err check_timestamp(struct cql_request *q, const struct cql_lint *l, bool
     return ERR_OK;
 }
 
+/* *bytes adds up over the parts of a request. */
 static err check_values(struct cql_request *q, const struct cql_lint *l, const struct cql_values *v,
                         size_t *bytes)
 {
@@ -64,6 +70,7 @@ static err check_parts(struct cql_request *q)
     for (unsigned i = 0; i < q->parts_count; i++) {
         const struct cql_statement *st = q->parts[i].statement;
         INVARIANT(st->client == q->client);
+        /* One statement that is not idempotent makes the batch so. */
         q->idempotent &= st->opts.idempotent;
         q->write |= st->lint.kind != CQL_KIND_SELECT;
         err why = check_timestamp(q, &st->lint, conditional);
@@ -77,6 +84,7 @@ static err check_parts(struct cql_request *q)
     return ERR_OK;
 }
 
+/* The text is examined for each request: most such texts run once. */
 static err check_text(struct cql_request *q)
 {
     struct cql_lint lint;
@@ -86,6 +94,7 @@ static err check_text(struct cql_request *q)
         return why;
     q->idempotent = lint.kind == CQL_KIND_SELECT && !lint.repeats_differ;
     q->schema = lint.kind == CQL_KIND_SCHEMA;
+    /* Any statement but SELECT may write: a lost answer then means that nobody knows. */
     q->write |= lint.kind != CQL_KIND_SELECT;
     why = check_timestamp(q, &lint, lint.conditional);
     return why != ERR_OK ? why : check_values(q, &lint, q->values, &bytes);

@@ -1,5 +1,8 @@
-/* columns.c - the shared life of a result's metadata: answers, prepared statements and whoever
- * reads rows hold it, on several threads. It goes with the last of them. */
+/* columns.c - the shared life of a result's metadata. Answers, prepared statements and readers of
+ * rows hold it, on several threads; the last one frees it.
+ *
+ * The memory order is that of any count of holders: all reading is over before the last drop frees.
+ */
 #include "cql/value.h"
 
 #include <stdlib.h>

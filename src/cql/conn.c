@@ -1,12 +1,14 @@
 /* conn.c - the socket, the streams and the bytes of a connection; conn_in.c reads what comes,
  * conn_shake.c is the handshake.
  *
- * Invariants: (1) streams[n] is NULL (free), &orphan, or the call that waits on n; a free stream
- * is in free_streams exactly once. The stream that is free for longest is taken first: an answer
- * that comes twice meets a free stream. (2) staged holds whole envelopes that a flush has not
- * taken; out holds what the socket has not taken. Below version 5, and before its framing,
- * envelopes go to out as they are. (3) Inside a callback the connection may end: `gone` is looked
- * at after each, and the memory goes when the last frame that is inside has left. */
+ * Invariants:
+ *   1 streams[n] is NULL (free), &orphan, or the call that waits on n. A free stream is in
+ *     free_streams exactly once. The stream that is free for longest is taken first: an answer that
+ *     comes twice meets a free stream;
+ *   2 staged holds whole envelopes that a flush has not taken; out holds bytes that the socket has
+ *     not taken. Below version 5, and before its framing, envelopes go to out as they are;
+ *   3 a callback may end the connection. So `gone` is checked after each callback, and the memory
+ *     goes when the last frame inside has left. */
 #include "cql/conn_impl.h"
 
 #include "loop/loop.h"
@@ -35,6 +37,7 @@ static void conn_free(struct cql_conn *c)
     free(c);
 }
 
+/* Around everything that may call the owner: until the matching leave the memory stays. */
 void cql_conn_enter(struct cql_conn *c)
 {
     c->inside++;
@@ -48,6 +51,8 @@ bool cql_conn_leave(struct cql_conn *c)
     return !gone;
 }
 
+/* Each stream is taken away before its call is told: done may forget other calls, or close the
+ * connection. */
 static void calls_tell(struct cql_conn *c)
 {
     for (unsigned n = 0; n < c->streams_count; n++) {
@@ -60,7 +65,7 @@ static void calls_tell(struct cql_conn *c)
     }
 }
 
-/* conn of each call stays set until after done, so that it can ask why. */
+/* conn of each call stays set until after done, so that done can ask why the connection ended. */
 static void conn_finish(struct cql_conn *c)
 {
     c->gone = true;
@@ -68,10 +73,11 @@ static void conn_finish(struct cql_conn *c)
     cql_transport_close(c->transport);
     cql_transport_free(&c->transport);
     loop_watch_free(&c->watch);
-    (void)close(c->fd); /* nothing is to be lost by an error here */
+    (void)close(c->fd); /* an error here loses nothing */
     calls_tell(c);
 }
 
+/* Ends the connection by a fault of its own, and tells the owner. Calls hear first. */
 void cql_conn_fail(struct cql_conn *c, enum cql_end end)
 {
     if (c->gone)
@@ -102,12 +108,14 @@ void cql_conn_close(struct cql_conn **cp)
 
 /* ---- bytes out ---- */
 
+/* Readable is always wanted: a node closes a connection, and answers may come at any time. */
 void cql_conn_watch(struct cql_conn *c)
 {
     bool writing = !c->connected || c->wants_write || c->out.n > c->out_from;
     loop_watch_start(c->watch, LOOP_READABLE | LOOP_GONE | (writing ? LOOP_WRITABLE : 0));
 }
 
+/* Moves the rest to the front only when that is less than half: each byte moves seldom. */
 static void out_compact(struct cql_conn *c)
 {
     if (c->out_from == c->out.n) {
@@ -121,7 +129,7 @@ static void out_compact(struct cql_conn *c)
     c->out_from = 0;
 }
 
-/* False: it has failed. */
+/* Writes what lies in out. False: the connection has failed. */
 bool cql_conn_write(struct cql_conn *c)
 {
     while (c->out_from < c->out.n) {
@@ -145,9 +153,11 @@ bool cql_conn_write(struct cql_conn *c)
     return true;
 }
 
+/* Runs once a turn of the loop, so the requests of a turn share one write and one segment. */
 void cql_conn_flush(struct cql_conn *c)
 {
     MAGIC_CHECK(c, CQL_CONN_MAGIC);
+    /* Before TLS is up nothing may go out. */
     if (c->gone || !c->secured)
         return;
     if (c->staged.n > 0) {
@@ -173,6 +183,7 @@ void cql_conn_flush(struct cql_conn *c)
 
 bool cql_conn_has_room(const struct cql_conn *c)
 {
+    /* Half of the limit is kept for requests that are larger than others. */
     return c->open && c->free_count > 0 && c->in_flight < c->opts.streams_max &&
            c->staged.n + c->out.n - c->out_from < CQL_OUT_BYTES_MAX / 2;
 }
@@ -183,6 +194,8 @@ struct buf *cql_conn_begin(struct cql_conn *c, struct cql_call *call, enum cql_o
     MAGIC_CHECK(c, CQL_CONN_MAGIC);
     INVARIANT(!c->gone);
     INVARIANT(c->free_count > 0);
+    /* The limit is seen here, before the body is written: nothing fails in between (cql_conn_end).
+     */
     size_t unsent = c->staged.n + c->out.n - c->out_from;
     if (body_bytes_max > CQL_OUT_BYTES_MAX - CQL_HEAD_BYTES ||
         unsent + CQL_HEAD_BYTES + body_bytes_max > CQL_OUT_BYTES_MAX ||
@@ -202,6 +215,7 @@ struct buf *cql_conn_begin(struct cql_conn *c, struct cql_call *call, enum cql_o
 void cql_conn_end(struct cql_conn *c)
 {
     struct buf *out = &c->staged;
+    /* Version 5 compresses segments; version 4 compresses bodies, once the handshake is over. */
     bool pack = c->lz4 && !c->framed && c->open;
     size_t body = c->begun + CQL_HEAD_BYTES;
     if (pack && out->n - body >= PACK_BYTES_MIN) {
@@ -222,6 +236,7 @@ void cql_stream_free(struct cql_conn *c, int16_t stream)
     c->free_streams[(c->free_first + c->free_count++) % c->streams_count] = stream;
 }
 
+/* The stream stays taken: its answer may still come, and must not meet another call. */
 void cql_call_forget(struct cql_call *call)
 {
     struct cql_conn *c = call->conn;
@@ -243,6 +258,8 @@ void cql_call_forget(struct cql_call *call)
 
 bool cql_call_unsent(const struct cql_call *call)
 {
+    /* flushes counts what was given to the socket. When it is as at begin, nothing of the call was.
+     */
     return call->conn != NULL && call->conn->flushes == call->flushed;
 }
 

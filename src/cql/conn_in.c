@@ -1,9 +1,11 @@
-/* conn_in.c - what a node sends: bytes to segments, segments to envelopes, envelopes to answers,
- * and answers to whoever asked.
+/* conn_in.c - reads what a node sends: bytes to segments, segments to envelopes, envelopes to
+ * answers, and answers to their calls.
  *
- * Invariants: (1) head_bytes counts the bytes of the envelope's head that are there; body_bytes
- * those of its body, once the head is whole. (2) A function that returns false has ended the
- * connection: the caller touches nothing of it but through cql_conn_leave. */
+ * Invariants:
+ *   1 head_bytes counts the bytes of the envelope's head that are there; body_bytes those of its
+ *     body, once the head is whole;
+ *   2 a function that returns false has ended the connection: its caller touches nothing of the
+ *     connection but through cql_conn_leave. */
 #include "cql/conn_impl.h"
 
 #include "loop/loop.h"
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* More than so many reads of one connection would hold up the others of the loop. */
 enum { READS_A_TURN = 8 };
 
 static bool conn_corrupt(struct cql_conn *c)
@@ -20,7 +23,8 @@ static bool conn_corrupt(struct cql_conn *c)
     return false;
 }
 
-/* Rows and prepared statements outlive the call; all else is read at once. */
+/* Rows and prepared statements outlive the call, so their bytes are kept. All else is read at once,
+ * and may lie in the input. With flags the kind does not stand at the beginning. */
 static bool body_is_kept(const struct cql_head *head, str body)
 {
     if (head->opcode != CQL_OP_RESULT)
@@ -45,9 +49,10 @@ static void warnings_tell(struct cql_conn *c, struct cql_answer *a)
     }
 }
 
-/* To whom it belongs. Takes the message's columns and body. */
+/* Gives the message to its call. Takes the message's columns and body. */
 static bool message_deliver(struct cql_conn *c, int16_t stream, struct cql_message *m)
 {
+    /* Streams below 0 are events, which nobody asked for. */
     if (stream < 0) {
         if (m->answer.op == CQL_OP_EVENT && c->opts.event != NULL)
             c->opts.event(c->opts.ctx, &m->answer.event);
@@ -55,13 +60,15 @@ static bool message_deliver(struct cql_conn *c, int16_t stream, struct cql_messa
         return !c->gone;
     }
     if (c->shaking != CQL_SHAKE_DONE && m->answer.op == CQL_OP_ERROR)
-        stream = c->call.stream; /* who does not speak our version may not know our stream */
+        /* a node that does not speak our version may not know our stream */
+        stream = c->call.stream;
     struct cql_call *call = (unsigned)stream < c->streams_count ? c->streams[stream] : NULL;
     if (call == NULL) {
         err_note_set(&c->why, "the node answered on stream %d, on which nothing was asked", stream);
         cql_answer_fini(&m->answer);
         return conn_corrupt(c);
     }
+    /* Free before done: done may send the next request on it. */
     cql_stream_free(c, stream);
     if (call == &c->orphan) {
         c->orphans--;
@@ -103,10 +110,11 @@ static bool message_take(struct cql_conn *c, const struct cql_head *head, str bo
     return here;
 }
 
-/* An answer that is larger than allowed, as it is sent or unpacked, is dropped, and its caller
- * told; the others go on. */
+/* An answer that is larger than allowed, as it is sent or unpacked, is dropped. Its caller gets an
+ * error that this client makes; the other calls go on. */
 static bool body_skipped(struct cql_conn *c, size_t body_bytes)
 {
+    /* The head is used up before anything is called: a callback may read on. */
     struct cql_head head = c->head;
     c->head_bytes = 0;
     char bytes[256];
@@ -129,6 +137,7 @@ static bool body_unpack(struct cql_conn *c, const struct cql_head *head, str bod
 {
     size_t bytes;
     struct cql_body *b = NULL;
+    /* The size is said by the node, so it is judged before memory is taken. */
     if (!c->lz4 || !cql_body_unpacked_bytes(body, CQL_BODY_BYTES_MAX, &bytes)) {
         err_note_set(&c->why, "a compressed answer of %zu bytes cannot be read", body.n);
         return conn_corrupt(c);
@@ -160,6 +169,7 @@ static bool head_take(struct cql_conn *c)
 {
     c->head = cql_head_get(c->head_at);
     const struct cql_head *h = &c->head;
+    /* A node that refuses our version answers in its own. */
     bool refused = c->shaking != CQL_SHAKE_DONE && h->opcode == CQL_OP_ERROR;
     if (!h->answer || (h->version != c->opts.version && !refused)) {
         err_note_set(&c->why, "not an answer of protocol version %u: it begins with 0x%02x",
@@ -174,7 +184,8 @@ static bool head_take(struct cql_conn *c)
     return true;
 }
 
-/* What is there of a body that is not whole: into memory of its own, or nowhere. */
+/* Takes the next piece of a body that is not whole: into memory of its own, or nowhere when it is
+ * too large. */
 static bool body_gather(struct cql_conn *c, str *in)
 {
     str piece = str_take(*in, c->head.body_bytes - c->body_bytes);
@@ -199,7 +210,7 @@ static bool body_gather(struct cql_conn *c, str *in)
     return body_take(c, (str){ .p = b->bytes, .n = b->n }, b);
 }
 
-/* One envelope, or the rest of the input. */
+/* Takes one envelope, or the rest of the input. A body that is whole in the input is not copied. */
 static bool envelope_take(struct cql_conn *c, str *in)
 {
     if (c->head_bytes < CQL_HEAD_BYTES) {
@@ -220,9 +231,10 @@ static bool envelope_take(struct cql_conn *c, str *in)
     return body_take(c, body, NULL);
 }
 
-/* The envelopes of one segment. */
+/* The envelopes of one segment. A segment that is not self-contained holds a piece of one. */
 static bool payload_take(struct cql_conn *c, const struct cql_segment *s)
 {
+    /* A self-contained segment begins and ends with an envelope. */
     bool broken = s->self_contained && c->head_bytes > 0;
     str left = s->payload;
     while (!broken && left.n > 0)
@@ -235,7 +247,8 @@ static bool payload_take(struct cql_conn *c, const struct cql_segment *s)
     return true;
 }
 
-/* *in is what was not used. */
+/* Takes what can be taken. Framing may begin in the middle: after the answer to STARTUP all is
+ * segments. */
 static bool input_take(struct cql_conn *c, str *in)
 {
     while (in->n > 0 && !c->framed)
@@ -257,7 +270,8 @@ static bool input_take(struct cql_conn *c, str *in)
     return true;
 }
 
-/* False: it has ended. *more: the socket may have more. */
+/* One read, and all that follows from it. False: the connection has ended. *more: the socket may
+ * have more. */
 static bool conn_read_once(struct cql_conn *c, bool *more)
 {
     size_t room = CQL_IN_BYTES - c->in_bytes;
@@ -272,6 +286,7 @@ static bool conn_read_once(struct cql_conn *c, bool *more)
         return conn_corrupt(c);
     c->received_bytes += (uint64_t)n;
     c->in_bytes += (size_t)n;
+    /* Any byte is a sign of life. */
     c->heard_at = clock_mono(c->opts.clock);
     str in = { .p = c->in, .n = c->in_bytes };
     if (!input_take(c, &in))
@@ -284,6 +299,7 @@ static bool conn_read_once(struct cql_conn *c, bool *more)
 void cql_conn_read(struct cql_conn *c)
 {
     bool more = true;
+    /* TLS may hold bytes that the socket does not show: these are read in any case. */
     for (unsigned n = 0; more && (n < READS_A_TURN || cql_transport_holds(c->transport)); n++)
         if (!conn_read_once(c, &more))
             return;

@@ -1,10 +1,10 @@
 /* conn_shake.c - how a connection begins, and how it shows later that it still lives.
  *
  *   CONNECT --socket, TLS--> OPTIONS --SUPPORTED--> STARTUP --READY--> DONE
- *                                                      |---AUTHENTICATE--> AUTH --AUTH_SUCCESS-->
- * DONE
+ *     of a node that wants a password: STARTUP --AUTHENTICATE--> AUTH --AUTH_SUCCESS--> DONE
  *
- * Version 5 frames what follows the answer to STARTUP, in both directions. */
+ * Version 5 frames what follows the answer to STARTUP, in both directions.
+ * Invariant: the handshake has one request under way (call), which later asks for signs of life. */
 #include "cql/conn_impl.h"
 
 #include "loop/loop.h"
@@ -67,10 +67,12 @@ static void startup_send(struct cql_conn *c, bool lz4)
         { STR("COMPRESSION"), STR("lz4") },
     };
     struct buf *out = shake_begin(c, CQL_OP_STARTUP);
+    /* COMPRESSION is the last of them, and left out without lz4. */
     cql_body_startup(out, options, (unsigned)COUNT_OF(options) - !lz4);
     shake_send(c);
 }
 
+/* The owner may use, close or forget the connection inside opened. */
 static void shake_done(struct cql_conn *c)
 {
     shake_move(c, CQL_SHAKE_DONE);
@@ -92,6 +94,7 @@ static bool password_may_go(const struct cql_conn *c)
     return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
 }
 
+/* No user, or a password that must not go in the clear: the same end, with another note. */
 static void auth_send(struct cql_conn *c, str authenticator)
 {
     if (c->opts.user == NULL || !password_may_go(c)) {
@@ -114,6 +117,7 @@ static void shake_failed(struct cql_conn *c, const struct cql_failure *f)
     err_note_set(&c->why, "the node refuses the connection: %s: %.*s", cql_code_name(f->code),
                  STR_ARG(str_take(f->message, 160)));
     bool denied = f->code == CQL_BAD_CREDENTIALS || f->code == CQL_UNAUTHORIZED;
+    /* Later a protocol error is no question of the version. */
     bool version = f->code == CQL_PROTOCOL_ERROR && c->shaking <= CQL_SHAKE_STARTUP;
     cql_conn_fail(c, denied ? CQL_END_DENIED : version ? CQL_END_VERSION : CQL_END_LOST);
 }
@@ -126,6 +130,7 @@ static void shake_odd(struct cql_conn *c, enum cql_opcode op)
 
 static void startup_answered(struct cql_conn *c, const struct cql_answer *a)
 {
+    /* From this answer on, also when it asks for a password. */
     c->framed = c->opts.version >= 5;
     if (a->op == CQL_OP_READY)
         shake_done(c);
@@ -159,6 +164,7 @@ static void shake_answered(struct cql_call *call, struct cql_message *m)
 
 /* ---- the socket ---- */
 
+/* The socket is ready while it connects, or TLS has to go on. */
 void cql_shake_go_on(struct cql_conn *c)
 {
     int error = 0;
@@ -183,6 +189,7 @@ void cql_shake_go_on(struct cql_conn *c)
         cql_conn_watch(c);
 }
 
+/* The watch's callback: all that happens to a connection by the kernel. */
 static void conn_ready(void *ctx, unsigned events)
 {
     struct cql_conn *c = ctx;
@@ -197,6 +204,7 @@ static void conn_ready(void *ctx, unsigned events)
     } else if (!c->secured) {
         cql_shake_go_on(c);
     } else {
+        /* TLS may have to write before it can read: then writable means read again. */
         if (events & (LOOP_READABLE | LOOP_GONE) || c->wants_write)
             cql_conn_read(c);
         if (!c->gone && cql_conn_write(c))
@@ -247,6 +255,7 @@ struct cql_conn *cql_conn_over(int fd, const struct cql_conn_opts *o)
     buf_init(&c->staged, CQL_OUT_BYTES_MAX + CQL_HEAD_BYTES);
     buf_init(&c->out, 2 * (size_t)CQL_OUT_BYTES_MAX); /* segments add their headers */
     buf_init(&c->scratch, CQL_OUT_BYTES_MAX);
+    /* orphans keep their streams, so there are more streams than requests. */
     c->streams_count = o->streams_max + o->orphans_max + 1; /* and the sign of life */
     c->streams = calloc(c->streams_count, sizeof *c->streams);
     c->free_streams = calloc(c->streams_count, sizeof *c->free_streams);
@@ -272,6 +281,7 @@ static void life_answered(struct cql_call *call, struct cql_message *m)
         cql_answer_fini(&m->answer);
 }
 
+/* An answer of any kind is a sign of life (conn_in.c); OPTIONS is the cheapest question. */
 static void life_ask(struct cql_conn *c)
 {
     c->call.done = life_answered;
@@ -283,13 +293,14 @@ static void life_ask(struct cql_conn *c)
     cql_conn_flush(c);
 }
 
-/* The time without a sign counts from when it was asked for: a client that stood still itself has
+/* The time without a sign counts from when a sign was wanted: a client that stood still itself has
  * heard nothing either. */
 static void life_judge(struct cql_conn *c, mono now)
 {
     const struct cql_conn_opts *o = &c->opts;
     if (now.ns < mono_add_ms(c->heard_at, o->heartbeat_ms).ns)
         return;
+    /* The first look since something came: from now on a sign is wanted. */
     if (c->life_at.ns <= c->heard_at.ns)
         c->life_at = now;
     if (now.ns >= mono_add_ms(c->life_at, o->answer_timeout_ms).ns) {
@@ -301,6 +312,7 @@ static void life_judge(struct cql_conn *c, mono now)
     }
 }
 
+/* The owner of the connection calls this each tick. May end it. */
 void cql_conn_tick(struct cql_conn *c, mono now)
 {
     MAGIC_CHECK(c, CQL_CONN_MAGIC);

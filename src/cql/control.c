@@ -1,17 +1,19 @@
-/* control.c - the control connection: on which the client learns what nodes there are, and what
+/* control.c - the control connection, on which the client learns what nodes there are and what
  * changes.
  *
  *   NONE --places are gathered--> OPENING --the first that is ready--> UP
- *    ^_______all have failed________|__________________it broke_________|
+ * From OPENING to NONE when all places have failed; from UP to NONE when the connection broke.
  *
  * Places are the nodes of the last look, then the contact points: a cluster that moved away whole
- * is found again through their names. Names are looked up on the pool; what is found joins the
- * places, and holds up none of them. A place more is tried each NEXT_MS, so that one that does not
- * answer holds up no other.
- * Invariants: (1) At most one lookup is under way. (2) A connection on which a look was over, and
- * which then lived for CQL_STEADY_MS, is replaced at once. Any other failure makes the next try
- * come later. (3) A place whose look failed is shunned: it is tried behind all others, until a look
- * is over somewhere. A node that is joining answers first, and knows nothing. */
+ * is found again through their names. Names are looked up on the pool; the addresses that are found
+ * join the places, and hold up none of them. A place more is tried each NEXT_MS, so a place that
+ * does not answer holds up no other.
+ * Invariants:
+ *   1 at most one lookup is under way;
+ *   2 a connection on which a look was over, and which then lived for CQL_STEADY_MS, is replaced at
+ *     once. Any other failure makes the next try come later;
+ *   3 a place whose look failed is shunned: it is tried behind all others, until a look is over
+ *     somewhere. A node that is joining answers first, and knows nothing. */
 #include "cql/cql_impl.h"
 
 #include "base/log.h"
@@ -42,6 +44,8 @@ static void points_close(struct cql *c)
         cql_conn_close(&c->control.points[i].conn);
 }
 
+/* All places have failed, or the connection is gone: waits before the next round. The log gets the
+ * first failure alone, until a look is over. */
 static void control_none(struct cql *c)
 {
     struct cql_control *k = &c->control;
@@ -74,6 +78,7 @@ static void address_shun(struct cql_control *k)
     k->shunned[k->shunned_count++].bytes = k->address_bytes;
 }
 
+/* A connection that was steady was no fault of the place, so the next one is opened at once. */
 static void control_lost(struct cql *c)
 {
     struct cql_control *k = &c->control;
@@ -105,6 +110,7 @@ void cql_control_drop(struct cql *c, const char *why)
     control_lost(c);
 }
 
+/* A request of the client's own, without a plan: looks and agreements. */
 bool cql_control_ask(struct cql *c, struct cql_call *call, str text)
 {
     struct cql_conn *conn = c->control.conn;
@@ -122,6 +128,7 @@ bool cql_control_ask(struct cql *c, struct cql_call *call, str text)
     return true;
 }
 
+/* The first place that is ready wins; the other candidates are closed. */
 static void point_opened(void *ctx, struct cql_conn *conn)
 {
     struct cql_point *p = ctx;
@@ -144,6 +151,7 @@ static void point_opened(void *ctx, struct cql_conn *conn)
 
 static void point_open(struct cql_point *p);
 
+/* A candidate failed, or the control connection was lost. */
 static void point_closed(void *ctx, struct cql_conn *conn, enum cql_end end,
                          const struct err_note *why)
 {
@@ -161,6 +169,7 @@ static void point_closed(void *ctx, struct cql_conn *conn, enum cql_end end,
     }
     p->conn = NULL;
     c->stats.denied = end == CQL_END_DENIED;
+    /* The client speaks the version of the oldest node that it met in this round. */
     if (end == CQL_END_VERSION && version == c->version && version > CQL_VERSION_MIN)
         c->version--;
     if (end == CQL_END_VERSION && version > c->version)
@@ -200,6 +209,7 @@ static void point_open(struct cql_point *p)
 
 /* ---- places ---- */
 
+/* Adds a place once, under the host by which a certificate names it. */
 static void point_add(struct cql *c, const struct sockaddr_storage *a, socklen_t bytes,
                       const char *host)
 {
@@ -208,14 +218,15 @@ static void point_add(struct cql *c, const struct sockaddr_storage *a, socklen_t
         if (cql_address_same(&k->points[i].address, k->points[i].address_bytes, a, bytes))
             return;
     if (k->points_count == CQL_POINTS_MAX)
-        return; /* enough to find one that answers */
+        return; /* enough places to find a node that answers */
     struct cql_point *p = &k->points[k->points_count++];
     *p = (struct cql_point){ .client = c, .address = *a, .address_bytes = bytes };
     (void)snprintf(p->host, sizeof p->host, "%s", host);
     p->shunned = address_shunned(k, a, bytes);
 }
 
-/* up: those with an open connection; else the others. */
+/* The client's nodes of the local data centre. They begin anywhere, so clients spread their control
+ * connections. up: nodes with an open connection; else the others. */
 static void points_of_nodes(struct cql *c, bool up)
 {
     unsigned first = c->nodes_count == 0 ? 0 : (unsigned)rng_below(&c->rng, c->nodes_count);
@@ -229,7 +240,8 @@ static void points_of_nodes(struct cql *c, bool up)
     }
 }
 
-/* getaddrinfo on the pool; outlives a stop. */
+/* getaddrinfo on the pool. It may take long, and outlives a stop of the client: then client is
+ * NULL. */
 struct cql_lookup {
     struct loop_job job;
     struct cql *client; /* NULL: it has stopped */
@@ -240,6 +252,7 @@ struct cql_lookup {
     int result[CQL_CONTACT_POINTS_MAX];
 };
 
+/* Pool thread: touches the lookup alone. */
 static void lookup_run(struct loop_job *j)
 {
     struct cql_lookup *l = CONTAINER_OF(j, struct cql_lookup, job);
@@ -283,6 +296,7 @@ static void control_gather(struct cql *c)
     control_move(c, CQL_CONTROL_OPENING);
 }
 
+/* Loop thread. Frees the lookup, whatever became of the client. */
 static void lookup_done(struct loop_job *j, bool canceled)
 {
     struct cql_lookup *l = CONTAINER_OF(j, struct cql_lookup, job);
@@ -303,7 +317,7 @@ static void lookup_done(struct loop_job *j, bool canceled)
     free(l);
 }
 
-/* Of the contact points that are names. */
+/* Looks up the contact points that are names. None: there is nothing to look up. */
 static void lookup_start(struct cql *c)
 {
     struct cql_lookup *l = calloc(1, sizeof *l);
@@ -325,8 +339,8 @@ static void lookup_start(struct cql *c)
     loop_job_start(c->opts.loop, &l->job);
 }
 
-/* Opens places of one kind as their time comes; those that failed again after a while, for as long
- * as others leave us waiting. False: none is being tried or left. */
+/* Opens places of one kind as their time comes. A place that failed is tried again after a while,
+ * for as long as others leave us waiting. False: no place of the kind is being tried or left. */
 static bool points_open(struct cql *c, bool of_shunned, mono now)
 {
     struct cql_control *k = &c->control;
@@ -338,6 +352,7 @@ static bool points_open(struct cql *c, bool of_shunned, mono now)
         bool again = p->tried && p->conn == NULL && now.ns >= p->again_at.ns;
         if ((!p->tried || again) && now.ns >= k->next_at.ns) {
             point_open(p);
+            /* Without any node all places are tried at once: the client is of no use meanwhile. */
             if (c->nodes_count > 0)
                 k->next_at = mono_add_ms(now, NEXT_MS);
         }
@@ -352,6 +367,7 @@ static void control_open(struct cql *c, mono now)
     struct cql_control *k = &c->control;
     if (points_open(c, false, now) || points_open(c, true, now))
         return;
+    /* Only names are given, and their lookup is under way. */
     if (k->points_count == 0 && k->lookup != NULL)
         return; /* there are names only */
     control_none(c);
@@ -370,6 +386,7 @@ void cql_control_tick(struct cql *c, mono now)
         control_open(c, now);
         break;
     case CQL_CONTROL_OPENING:
+        /* A tick may end a connection, and with it the state. */
         for (unsigned i = 0; i < k->points_count && k->state == CQL_CONTROL_OPENING; i++)
             if (k->points[i].conn != NULL)
                 cql_conn_tick(k->points[i].conn, now);
@@ -390,6 +407,7 @@ void cql_control_stop(struct cql *c)
 {
     struct cql_control *k = &c->control;
     if (k->lookup != NULL)
+        /* The lookup ends by itself, and must not touch the client then. */
         k->lookup->client = NULL;
     k->lookup = NULL;
     points_close(c);

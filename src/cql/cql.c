@@ -1,8 +1,9 @@
-/* cql.c - the client as a whole: its options, its timers, its end, and its figures.
+/* cql.c - the client as a whole: options, timers, end, and figures.
  *
- * Invariants: (1) what a turn of the loop wrote to connections goes out at the turn's end: a node
- * with something unsent stands in dirty, and flush is posted. (2) stopped is told once, from the
- * tick, when no request is active and no connection is left. */
+ * Invariants:
+ *   1 the bytes that a turn of the loop wrote to connections go out at the turn's end: a node with
+ *     unsent bytes stands in dirty, and flush is posted;
+ *   2 stopped is told once, from the tick, when no request is active and no connection is left. */
 #include "cql/cql_impl.h"
 
 #include "base/log.h"
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* AGE_TICKS: of CQL_TICK_MS, so a second. */
 enum { AGE_TICKS = 10, NAME_BYTES_MAX = 255, TIMES_MS_MAX = 24 * 3600 * 1000 };
 
 static bool due_less(const struct heap_node *a, const struct heap_node *b)
@@ -24,6 +26,8 @@ static bool due_less(const struct heap_node *a, const struct heap_node *b)
 
 /* ---- time ---- */
 
+/* Sets the timer for the first request that is due. The timer is only set to an earlier instant: a
+ * request that ended early costs one wake for nothing. */
 void cql_due_arm(struct cql *c)
 {
     struct heap_node *first = heap_first(&c->due);
@@ -32,6 +36,7 @@ void cql_due_arm(struct cql *c)
     int64_t at_ns = CONTAINER_OF(first, struct cql_request, due)->due_at.ns;
     if (at_ns >= c->due_set_ns)
         return; /* it wakes early enough */
+    /* Rounded up: the request is due when the timer fires. */
     int64_t ms = (at_ns - cql_now(c).ns + NS_PER_MS - 1) / NS_PER_MS;
     c->due_set_ns = at_ns;
     loop_timer_start(c->due_timer, ms < 1 ? 1 : ms, 0);
@@ -44,6 +49,8 @@ static void on_due(void *ctx)
     cql_requests_due(c, cql_now(c));
 }
 
+/* Requests were canceled on other threads. `poked` is cleared first: a cancel that comes now posts
+ * again. */
 static void on_poke(struct task *t)
 {
     struct cql *c = CONTAINER_OF(t, struct cql, poke);
@@ -51,6 +58,7 @@ static void on_poke(struct task *t)
     cql_requests_canceled(c);
 }
 
+/* A random wait keeps clients apart that lost one node together. */
 int64_t cql_backoff_ms(struct cql *c, int64_t *retry_ms)
 {
     const struct cql_opts *o = &c->opts;
@@ -61,6 +69,7 @@ int64_t cql_backoff_ms(struct cql *c, int64_t *retry_ms)
 
 /* ---- bytes ---- */
 
+/* Several requests of a turn share one write to each connection. */
 static void on_flush(struct task *t)
 {
     struct cql *c = CONTAINER_OF(t, struct cql, flush);
@@ -76,6 +85,7 @@ static void on_flush(struct task *t)
 
 void cql_flush_soon(struct cql *c, struct cql_node *n)
 {
+    /* A node stands in dirty at most once. */
     if (n->dirty.next == &n->dirty)
         list_append(&c->dirty, &n->dirty);
     if (c->flush_posted)
@@ -107,6 +117,7 @@ struct cql_conn_opts cql_conn_opts_of(struct cql *c)
 
 /* ---- ready, and stopped ---- */
 
+/* A remote node does not make the client ready: remote_dcs may forbid its use. */
 void cql_ready_judge(struct cql *c)
 {
     bool ready = false;
@@ -129,6 +140,8 @@ static void nodes_free(struct cql *c)
     c->nodes_count = 0;
 }
 
+/* Looks each tick whether all has ended. The order of the tests is that in which work is handed on:
+ * requests, holds, starts and tells, tasks. */
 static void stop_tick(struct cql *c, mono now)
 {
     if (now.ns >= c->stop_deadline.ns) {
@@ -137,6 +150,7 @@ static void stop_tick(struct cql *c, mono now)
     }
     if (heap_first(&c->due) != NULL || !list_empty(&c->agreements))
         return;
+    /* A holder of the client may still start a request. */
     if (atomic_load(&c->holds) > 0)
         return;
     if (atomic_load(&c->started) > 0)
@@ -151,6 +165,7 @@ static void stop_tick(struct cql *c, mono now)
     c->on_stopped(c->stopped_ctx);
 }
 
+/* The client's clock: 100 ms. All deadlines but those of requests are kept here. */
 static void on_tick(void *ctx)
 {
     struct cql *c = ctx;
@@ -158,6 +173,7 @@ static void on_tick(void *ctx)
     cql_control_tick(c, now);
     for (unsigned i = 0; i < c->nodes_count; i++)
         if (c->nodes[i] != NULL)
+            /* A tick may free a node that leaves. */
             cql_node_tick(c->nodes[i], now);
     cql_agreements_tick(c, now);
     if (++c->ticks % AGE_TICKS == 0)
@@ -238,6 +254,7 @@ static void defaults_set(struct cql_opts *o)
     default_64(&o->speculate_min_ms, 5);
 }
 
+/* Tests of each option would need each a text; a time that is no time is enough to say. */
 static err times_check(const struct cql_opts *o, struct err_note *note)
 {
     const int64_t times[] = { o->connect_timeout_ms, o->heartbeat_ms, o->answer_timeout_ms,
@@ -251,6 +268,7 @@ static err times_check(const struct cql_opts *o, struct err_note *note)
     return ERR_OK;
 }
 
+/* All that would break an invariant later is refused here, with the option's name. */
 static err opts_check(const struct cql_opts *o, struct err_note *note)
 {
     char host[CQL_HOST_BYTES_MAX + 1], port[6];
@@ -273,6 +291,7 @@ static err opts_check(const struct cql_opts *o, struct err_note *note)
         return err_bad(note, "protocol version %d to %d", CQL_VERSION_MIN, CQL_VERSION_MAX);
     if (o->connections > CQL_CONNECTIONS_MAX)
         return err_bad(note, "at most %d connections to a node", CQL_CONNECTIONS_MAX);
+    /* Each orphan keeps a stream, and one more is for signs of life (conn_shake.c). */
     if (o->inflight_max >= CQL_STREAMS_MAX || o->orphans_max >= CQL_STREAMS_MAX - o->inflight_max)
         return err_bad(note, "inflight_max and orphans_max together are below %d", CQL_STREAMS_MAX);
     if ((o->user == NULL) != (o->password == NULL))
@@ -280,6 +299,7 @@ static err opts_check(const struct cql_opts *o, struct err_note *note)
     if (o->user != NULL &&
         (strlen(o->user) > NAME_BYTES_MAX || strlen(o->password) > NAME_BYTES_MAX))
         return err_bad(note, "a user and a password have at most %d bytes", NAME_BYTES_MAX);
+    /* A request must fit into half of what may be unsent (cql_conn_has_room). */
     if (o->request_bytes_max > CQL_OUT_BYTES_MAX / 2)
         return err_bad(note, "request_bytes_max is at most %d", CQL_OUT_BYTES_MAX / 2);
     return times_check(o, note);
@@ -306,6 +326,7 @@ struct cql *cql_new(const struct cql_opts *opts, struct err_note *note)
     c->poke.run = on_poke;
     c->tick = loop_timer_new(o.loop, on_tick, c);
     c->due_timer = loop_timer_new(o.loop, on_due, c);
+    /* The first tick comes at once: it opens the control connection. */
     loop_timer_start(c->tick, 1, CQL_TICK_MS);
     return c;
 }
@@ -352,6 +373,8 @@ static void bytes_add(const struct cql_conn *conn, struct cql_stats *out)
     out->bytes_received += received;
 }
 
+/* Figures of closed connections were added when they closed (nodes.c); those of open ones come
+ * here. */
 void cql_stats(const struct cql *c, struct cql_stats *out)
 {
     MAGIC_CHECK(c, CQL_MAGIC);

@@ -1,8 +1,8 @@
-/* event.c - what a server tells unasked: nodes that come, go, rise and fall, and changes of the
- * schema, which are also the result of what changed it.
+/* event.c - takes apart what a server tells unasked: nodes that come, go, rise and fall, and
+ * changes of the schema. The latter are also the result of a statement that changes it.
  *
- * A kind of event, and a kind of thing in a schema, that is newer than this client is passed on
- * without its details. */
+ * A kind of event, or of thing in a schema, that is newer than this client is passed on without its
+ * details. */
 #include "cql/event.h"
 
 #include <arpa/inet.h>
@@ -28,7 +28,8 @@ static bool change_of(str word, enum cql_change *out)
     return false;
 }
 
-/* What a change names: by the kind of thing. */
+/* Reads what a change names, by the kind of thing. Of an unknown kind nothing is read: bytes behind
+ * a message are ignored. */
 static void target_take(struct cursor *c, struct cql_schema_change *s)
 {
     bool function = str_eq(s->target, STR("FUNCTION")) || str_eq(s->target, STR("AGGREGATE"));
@@ -56,7 +57,7 @@ err cql_schema_take(struct cursor *c, struct cql_schema_change *out, struct err_
     return ERR_OK;
 }
 
-/* An [inet]. False: it is none. */
+/* Reads an [inet]: a size, the address, a port. False: it is none. */
 static bool inet_take(struct cursor *c, struct cql_event *e)
 {
     uint8_t size = cursor_u8(c);
@@ -68,6 +69,7 @@ static bool inet_take(struct cursor *c, struct cql_event *e)
            NULL;
 }
 
+/* *out is written only when the event is whole. */
 err cql_event_take(struct cursor *c, struct cql_event *out, struct err_note *note)
 {
     struct cql_event e = { .kind = CQL_EVENT_OTHER };

@@ -1,9 +1,10 @@
-/* failure.c - ERROR messages: taken, named, and what they mean for the caller and for a retry.
+/* failure.c - ERROR messages: taken apart, named, and judged for the caller and for a retry.
  *
- * One row per code. A second run of a statement that is not idempotent happens only when the first
- * was not begun: the node had too few replicas, or was no member yet. */
+ * One row per code. A statement that is not idempotent runs again only when the first run cannot
+ * have begun. Then the node had too few replicas, or was still joining. */
 #include "cql/failure.h"
 
+/* idempotent, otherwise: what to do when the statement may run twice, and when it must not. */
 static const struct failure_row {
     int32_t code;
     err why;
@@ -60,10 +61,12 @@ enum cql_reaction cql_failure_reaction(const struct cql_failure *f, bool idempot
         return CQL_GIVE_UP;
     if (!idempotent)
         return row->otherwise;
-    /* The log of batches is written by two nodes that the coordinator picks: it picks others. */
+    /* The coordinator writes the log of a batch to two nodes of its choice: next time it picks
+     * others. */
     if (f->code == CQL_WRITE_TIMEOUT && f->write == CQL_WRITE_BATCH_LOG)
         return CQL_SAME_NODE;
-    /* Enough replicas answered, but not the one asked for data: the coordinator now knows. */
+    /* A second read helps only when enough replicas answered, and the one asked for data did not:
+     * the coordinator then asks another one for data. */
     if (f->code == CQL_READ_TIMEOUT && (f->alive_or_received < f->required || f->data_present))
         return CQL_GIVE_UP;
     return row->idempotent;
@@ -96,6 +99,8 @@ static enum cql_write_kind write_kind_take(struct cursor *c)
     return CQL_WRITE_OTHER;
 }
 
+/* UNAVAILABLE says first how many replicas are required; all other codes say first how many
+ * answered. */
 /* Unavailable says how many are required first; the others, how many answered. */
 static void take_unavailable(struct cursor *c, struct cql_failure *out)
 {
@@ -119,6 +124,7 @@ static void take_failed(struct cursor *c, unsigned version, struct cql_failure *
     out->failed = (int32_t)failed;
     if (version < 5)
         return;
+    /* Judged before the loop: a count that the bytes cannot hold is damage. */
     if (failed > c->rest.n / REPLICA_BYTES_MIN) {
         c->failed = true;
         return;
@@ -147,7 +153,7 @@ static void take_write_timeout(struct cursor *c, unsigned version, struct cql_fa
         out->contentions = cursor_be16(c);
 }
 
-/* What is behind the message. */
+/* The fields behind the message, which each code has in its own way. */
 static void take_fields(struct cursor *c, unsigned version, struct cql_failure *out)
 {
     switch (out->code) {

@@ -1,11 +1,11 @@
 /* known.c - statements: registered once with the client, prepared on each node at first use, and
  * again where a node forgot one.
  *
- * Each node keeps its own id of a statement: nodes of different versions may give different ones.
- * At most one PREPARE of a statement is under way to a node; requests wait for it.
+ * Each node keeps its own id of a statement: nodes of different versions may give different ids.
+ * Invariant: at most one PREPARE of a statement is under way to a node; requests wait for it.
  *
  *   NOT --PREPARE--> ASKED --answer--> KNOWN
- *    ^_________________|__refusal________|__UNPREPARED, or its table changed */
+ * From ASKED to NOT by a refusal; from KNOWN to NOT by UNPREPARED, or when the table changed. */
 #include "cql/cql_impl.h"
 
 #include <stdlib.h>
@@ -22,6 +22,7 @@ const struct cql_statement *cql_statement_new(struct cql *c, const struct cql_st
     struct cql_lint lint;
     if (cql_lint(str_of(o->text), &lint, note) != ERR_OK)
         return NULL;
+    /* Rules that hold for each use of the statement are judged here, once. */
     const char *wrong =
         lint.named_markers                  ? "it names its markers; this client binds by position"
         : lint.selects_all                  ? "it selects *; name the columns"
@@ -46,6 +47,7 @@ const struct cql_statement *cql_statement_new(struct cql *c, const struct cql_st
 
 struct cql_known *cql_known_of(struct cql_node *n, const struct cql_statement *st)
 {
+    /* A node that is never used keeps no statements. */
     if (n->statements == NULL) {
         n->statements = calloc(CQL_STATEMENTS_MAX, sizeof *n->statements);
         INVARIANT(n->statements != NULL);
@@ -66,7 +68,8 @@ static void known_clear(struct cql_known *k)
     k->state = CQL_KNOWN_NOT;
 }
 
-/* Its columns stay until they are told anew: answers that are under way may come without. */
+/* The columns stay until the node tells new ones: answers that are under way may come without
+ * columns. */
 void cql_known_forget(struct cql_known *k)
 {
     if (k->state == CQL_KNOWN)
@@ -79,7 +82,8 @@ static struct cql_request *waiter_first(struct cql_known *k)
     return first == NULL ? NULL : CONTAINER_OF(first, struct cql_request, link);
 }
 
-/* The PREPARE came to nothing: nothing was done, so any other node will do. */
+/* The PREPARE came to nothing. Nothing was done, so the requests that wait may go to any other
+ * node. */
 static void known_lost(struct cql_known *k, const char *why)
 {
     struct cql_request *q;
@@ -97,7 +101,8 @@ static void types_print(const struct cql_columns *cols, struct buf *out)
     }
 }
 
-/* Does the server's table have the types that the code was written for? */
+/* Does the server's table have the types that the code was written for? A client of another table
+ * would read nonsense, or write it. */
 static bool types_fit(const char *wanted, const struct cql_columns *cols, const char *what,
                       struct err_note *note)
 {
@@ -121,6 +126,7 @@ static void name_copy(char to[CQL_NAME_BYTES_MAX + 1], str from)
         to[0] = '\0'; /* longer than a name may be: not routed by */
 }
 
+/* Routing needs the table and the markers of the partition key: they are the same on all nodes. */
 static void statement_learn(struct cql_statement *st, const struct cql_prepared_answer *p)
 {
     st->used = true;
@@ -133,6 +139,7 @@ static void statement_learn(struct cql_statement *st, const struct cql_prepared_
     }
 }
 
+/* Takes the columns from the answer; the ids are copied, since the answer's bytes go. */
 static void known_keep(struct cql_known *k, struct cql_prepared_answer *p)
 {
     known_clear(k);
@@ -149,6 +156,7 @@ static void known_keep(struct cql_known *k, struct cql_prepared_answer *p)
     statement_learn(k->statement, p);
 }
 
+/* The node's answer is judged, and all that wait go on or fail. */
 static void known_take(struct cql_known *k, struct cql_prepared_answer *p)
 {
     const struct cql_statement_opts *o = &k->statement->opts;
@@ -181,6 +189,7 @@ static void known_answered(struct cql_call *call, struct cql_message *m)
     if (a->op == CQL_OP_RESULT && a->result == CQL_RESULT_PREPARED) {
         known_take(k, &a->prepared);
     } else if (a->op == CQL_OP_ERROR) {
+        /* The server refuses the statement: each request judges that as an error of its own. */
         struct cql_request *q;
         k->state = CQL_KNOWN_NOT;
         while ((q = waiter_first(k)) != NULL)
@@ -198,6 +207,7 @@ bool cql_known_ask(struct cql_known *k)
     struct cql_node *n = k->node;
     struct cql *c = n->client;
     str text = str_of(k->statement->opts.text);
+    /* Foreground: one PREPARE serves requests of both classes. */
     struct cql_conn *conn = cql_node_conn(n, CQL_FOREGROUND);
     k->call.done = known_answered;
     struct buf *out = conn == NULL ? NULL
@@ -214,6 +224,8 @@ bool cql_known_ask(struct cql_known *k)
     return true;
 }
 
+/* Version 5 tells with a result that the columns changed. The id of the columns is replaced, so the
+ * next answer may come without them. */
 bool cql_known_columns(struct cql_known *k, str id, struct cql_columns *columns,
                        struct err_note *note)
 {
@@ -240,6 +252,7 @@ void cql_known_tick(struct cql_node *n, mono now)
 {
     for (unsigned i = 0; n->statements != NULL && i < n->client->statements_count; i++) {
         struct cql_known *k = &n->statements[i];
+        /* A node that does not answer keeps all who need the statement: they go elsewhere. */
         if (k->state == CQL_KNOWN_ASKED &&
             now.ns >= mono_add_ms(k->asked_at, n->client->opts.answer_timeout_ms).ns) {
             cql_call_forget(&k->call);
@@ -257,14 +270,17 @@ void cql_known_free(struct cql_node *n)
     n->statements = NULL;
 }
 
+/* A new connection's node prepares ahead, so that its first requests do not wait. */
 void cql_known_ahead(struct cql_node *n)
 {
     struct cql *c = n->client;
     for (unsigned i = 0; i < c->statements_count; i++)
         if (c->statements[i]->used && !cql_known_ask(cql_known_of(n, c->statements[i])))
-            return; /* those that are left are prepared when they are needed */
+            return; /* the other statements are prepared when they are needed */
 }
 
+/* On a word of the server: the statements of a table, or of a keyspace, are prepared again at next
+ * use. */
 void cql_known_changed(struct cql *c, str keyspace, str table)
 {
     for (unsigned i = 0; i < c->statements_count; i++) {

@@ -1,8 +1,9 @@
-/* lex.c - words of a CQL text.
+/* lex.c - words of a CQL text, for lint.c.
  *
- * A comment behind -- or // ends with its line, and that line's end has to be there. A UUID is
- * looked for wherever a word begins, as the server does: it may begin like a name or like a number,
- * and its dashes are no signs. */
+ * A comment behind -- or // ends with its line, and the line's end has to be there. Like the
+ * server, the lexer looks for a UUID wherever a word begins. A UUID may begin like a name or like a
+ * number, and its dashes are no signs.
+ * Invariant: each word takes at least one byte, so the text comes to its end. */
 #include "cql/lex.h"
 
 #include "base/check.h"
@@ -64,6 +65,7 @@ static err skip_line(struct cql_lexer *l, struct err_note *note)
     return ERR_OK;
 }
 
+/* Blanks and comments, as many as there are. */
 static err skip_between(struct cql_lexer *l, struct err_note *note)
 {
     for (str rest; (rest = rest_of(l)).n > 0;) {
@@ -82,7 +84,7 @@ static err skip_between(struct cql_lexer *l, struct err_note *note)
     return ERR_OK;
 }
 
-/* Passes over a quoted text; within it, two quotes are one that does not end it. */
+/* Passes over a quoted text. Within it, two quotes stand for one, and do not end the text. */
 static err skip_quoted(struct cql_lexer *l, str quote, struct err_note *note)
 {
     do {
@@ -132,6 +134,7 @@ static bool is_duration(str s)
     return at == s.n;
 }
 
+/* Only with digits behind it; else the e begins a word of its own. */
 static void skip_exponent(struct cql_lexer *l)
 {
     str rest = rest_of(l);
@@ -144,13 +147,14 @@ static void skip_exponent(struct cql_lexer *l)
     }
 }
 
-/* With the fraction behind a dot, but not the two dots of a range; and not the keyword that may
+/* Passes over a number with its fraction, but not over the two dots of a range. A keyword may
  * follow without a blank, as in "5SET". */
 static void skip_number(struct cql_lexer *l)
 {
     struct cql_lexer end = *l;
     skip_name(&end);
     str run = str_take(rest_of(l), end.at - l->at);
+    /* Durations and blobs go on with letters. */
     if (is_duration(run) || str_starts(run, STR("0x")) || str_starts(run, STR("0X"))) {
         l->at = end.at;
         return;
@@ -180,6 +184,7 @@ static err skip_word(struct cql_lexer *l, enum cql_word_kind *kind, struct err_n
         return skip_quoted(l, STR("'"), note);
     if (str_starts(rest, STR("$$")))
         return skip_past(l, 2, STR("$$"), note);
+    /* Before numbers and names: a UUID looks like the beginning of either. */
     if (is_uuid(rest)) {
         l->at += UUID_TEXT_BYTES;
     } else if (is_digit(rest.p[0])) {

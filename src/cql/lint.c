@@ -1,17 +1,18 @@
 /* lint.c - a statement's kind and what a client must know of it, from one pass over its words.
  *
- * It stands on the reserved words of CQL: IF, USING, SET, INSERT, UPDATE, DELETE, APPLY, FROM and
- * WHERE are no name of anything unless in quotes, so each means itself wherever it stands. TTL,
- * TIMESTAMP, JSON and DISTINCT may be names; they count only where the grammar has them.
+ * The pass relies on the reserved words of CQL: IF, USING, SET, INSERT, UPDATE, DELETE, APPLY, FROM
+ * and WHERE. Outside quotes they name nothing, so each means itself everywhere. TTL, TIMESTAMP,
+ * JSON and DISTINCT may be names; they count only where the grammar has them.
  *
- * Where types would have to be known, the answer is the careful one: "a = a + ?" adds to a set, a
- * counter or a list, and only the first may be done twice. */
+ * Where the answer depends on types, the careful answer is given: "a = a + ?" adds to a set, a
+ * counter or a list. Only a set takes it twice unharmed.
+ * Invariant: words of strings, comments and quoted names decide nothing (lex.c). */
 #include "cql/lint.h"
 
 #include "base/check.h"
 #include "cql/lex.h"
 
-/* What the place in a statement says about the words there. */
+/* The place in a statement: it says what the words there mean. */
 enum clause {
     CLAUSE_ANY,
     CLAUSE_BATCH,   /* between BEGIN and BATCH */
@@ -22,6 +23,7 @@ enum clause {
     CLAUSE_TERM,    /* what is assigned */
     CLAUSE_DELETED, /* DELETE: names of columns */
 };
+/* The state of the pass. */
 struct lint {
     struct cql_lint out;
     enum cql_kind inner; /* of the statement within a batch */
@@ -102,6 +104,7 @@ static bool is_call_that_differs(const struct cql_word *name)
     return false;
 }
 
+/* A call of now() within a schema runs when it is made, once. */
 static void lint_brackets(struct lint *l, const struct cql_word *w)
 {
     if (is_sign(w, "(") && is_call_that_differs(&l->last) && l->out.kind != CQL_KIND_SCHEMA)
@@ -137,7 +140,8 @@ static bool is_after_cast(const struct lint *l)
             !is_iso_duration(l->second_last.text));
 }
 
-/* Within braces, a colon behind a key is no marker; one behind what a value follows is. */
+/* Is this colon a named marker? Within braces a colon behind a key is none; a colon where a value
+ * is expected is one. */
 static bool is_named_marker(const struct lint *l, const struct cql_word *w)
 {
     static const char before[] = "{([,:=+-*/%<>";
@@ -157,6 +161,7 @@ static void lint_markers(struct lint *l, const struct cql_word *w)
     l->names_marker = named;
 }
 
+/* USING option value AND option value: a name behind a value that is not AND ends the clause. */
 static void lint_using(struct lint *l, const struct cql_word *w)
 {
     if (is_word(w, "USING")) {
@@ -170,7 +175,8 @@ static void lint_using(struct lint *l, const struct cql_word *w)
     }
 }
 
-/* UPDATE ... SET column = term, column = term WHERE */
+/* UPDATE ... SET column = term, column = term WHERE. A term that adds to its own column is not
+ * idempotent. */
 static void lint_assignment(struct lint *l, const struct cql_word *w)
 {
     if (is_word(w, "SET") || (l->clause == CLAUSE_TERM && l->depth == 0 && is_sign(w, ","))) {
@@ -185,6 +191,7 @@ static void lint_assignment(struct lint *l, const struct cql_word *w)
     } else if (l->clause == CLAUSE_EQUALS && l->depth == 0 && is_sign(w, "=")) {
         l->clause = CLAUSE_TERM;
         l->adds = l->has_column = false;
+        /* Within brackets the column's name means something else. */
     } else if (l->clause == CLAUSE_TERM && l->depth == 0) {
         l->adds = l->adds || is_sign(w, "+") || is_sign(w, "-");
         l->has_column = l->has_column || (is_name(w) && str_eq_nocase(w->text, l->column));
@@ -221,6 +228,7 @@ static void lint_select(struct lint *l, const struct cql_word *w)
         l->out.selects_all = true;
 }
 
+/* A statement begins: brackets of the one before do not count. */
 static void lint_begin(struct lint *l, enum cql_kind inner)
 {
     l->inner = inner;
@@ -282,6 +290,7 @@ static err lint_step(struct lint *l, const struct cql_word *w, struct err_note *
         l->last.kind = CQL_WORD_VALUE; /* the marker is one word, whatever its name */
         return ERR_OK;
     }
+    /* Within a block a semicolon ends one statement of it; behind it the whole text. */
     if (is_sign(w, ";")) {
         l->is_over = l->is_over || !l->is_block || l->is_closing;
         lint_begin(l, CQL_KIND_OTHER);
@@ -315,6 +324,7 @@ err cql_lint(str text, struct cql_lint *out, struct err_note *note)
     }
     if (!l.is_begun)
         return err_bad(note, "no statement in the text");
+    /* Also within a batch: a condition anywhere makes the batch conditional. */
     if (l.out.conditional && l.out.using_timestamp)
         return err_bad(note, "a write with IF cannot set a timestamp");
     *out = l.out;

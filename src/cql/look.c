@@ -2,16 +2,17 @@
  * events that say when to read again.
  *
  *   REGISTER (once a connection) -> LOCAL -> PEERS_V2, or PEERS where the node is older than 4.0
- *   -> KEYSPACES -> what was read is applied (topology.c)
+ *   -> KEYSPACES -> the rows are applied (topology.c)
  *
- * An event is a hint: LOOK_AFTER_EVENT_MS later everything is read again. */
+ * An event is a hint: LOOK_AFTER_EVENT_MS later everything is read again.
+ * Invariant: one question of a look is under way at a time; the call belongs to it. */
 #include "cql/cql_impl.h"
 
 #include <string.h>
 
 enum { LOOK_AFTER_EVENT_MS = 1000, REGISTER_BYTES = 128 };
 
-/* The columns are read by their order: topology.c. */
+/* The columns are read by their order in topology.c. */
 static const str look_text[CQL_LOOKS] = {
     [CQL_LOOK_LOCAL] = STR_INIT("SELECT host_id, data_center, rack, tokens, release_version, "
                                 "partitioner FROM system.local WHERE key = 'local'"),
@@ -35,6 +36,7 @@ static void look_ask(struct cql *c, enum cql_look look)
         cql_control_drop(c, "the control connection has no room");
 }
 
+/* Events come from this one node: so each new control connection registers again. */
 static void look_register(struct cql *c)
 {
     struct cql_control *k = &c->control;
@@ -50,6 +52,7 @@ static void look_register(struct cql *c)
     cql_conn_flush(k->conn);
 }
 
+/* A new connection may be to a newer node, so peers_v2 is asked for again. */
 void cql_look_begin(struct cql *c)
 {
     c->control.peers_v2 = true;
@@ -62,6 +65,7 @@ void cql_look_drop(struct cql *c)
     c->control.look = CQL_LOOK_NOT;
 }
 
+/* Events come in crowds: the earliest look serves all. */
 void cql_look_soon(struct cql *c, int64_t ms)
 {
     mono at = mono_add_ms(cql_now(c), ms);
@@ -69,6 +73,7 @@ void cql_look_soon(struct cql *c, int64_t ms)
         c->control.look_at = at;
 }
 
+/* All parts were read: only now the client's nodes and keyspaces change. */
 static void look_over(struct cql *c)
 {
     cql_control_looked(c);
@@ -77,7 +82,7 @@ static void look_over(struct cql *c)
     c->stats.refreshes++;
 }
 
-/* Rows were taken: what is read next. */
+/* Rows were taken: asks for the next part, or ends the look. */
 static void look_next(struct cql *c)
 {
     struct cql_control *k = &c->control;
@@ -103,7 +108,7 @@ static void look_next(struct cql *c)
     }
 }
 
-/* NULL: it was taken. */
+/* Takes an answer into `told`. Returns what is wrong with it; NULL: nothing. */
 static const char *look_take(struct cql *c, struct cql_answer *a, struct err_note *note)
 {
     struct cql_control *k = &c->control;
@@ -124,6 +129,7 @@ static void look_answered(struct cql_call *call, struct cql_message *m)
     if (m == NULL)
         return; /* the connection has ended, and is told so itself */
     struct err_note note = { .text = "" };
+    /* The table is not there: the node is older than 4.0. */
     bool no_v2 = k->look == CQL_LOOK_PEERS_V2 && m->answer.op == CQL_OP_ERROR &&
                  m->answer.failure.code == CQL_INVALID;
     const char *wrong = no_v2 ? NULL : look_take(c, &m->answer, &note);
@@ -142,6 +148,7 @@ static void look_answered(struct cql_call *call, struct cql_message *m)
     }
 }
 
+/* A look that got stuck costs the connection: another node may answer. */
 void cql_look_tick(struct cql *c, mono now)
 {
     struct cql_control *k = &c->control;
@@ -157,6 +164,8 @@ void cql_look_tick(struct cql *c, mono now)
 
 /* ---- events ---- */
 
+/* The node's state by the words of others. An open connection knows better, so only nodes without
+ * one are tried again. */
 static void node_status(struct cql *c, const struct cql_event *e)
 {
     bool up = str_eq(e->change, STR("UP"));
@@ -191,6 +200,7 @@ void cql_look_event(struct cql *c, const struct cql_event *e)
     case CQL_EVENT_SCHEMA:
         if (str_eq(e->schema.target, STR("KEYSPACE")))
             cql_look_soon(c, LOOK_AFTER_EVENT_MS);
+        /* Statements of a type or function may be any of its keyspace. */
         cql_known_changed(c, e->schema.keyspace,
                           str_eq(e->schema.target, STR("TABLE")) ? e->schema.name : STR_NONE);
         if (c->opts.schema != NULL)

@@ -1,8 +1,9 @@
 /* metadata.c - the columns of a result and the markers of a statement, out of their answer.
  *
  * They outlive the answer: threads share them and the prepared cache keeps them. So the bytes are
- * walked twice: once to see that they are whole and where they end, then, in a copy of just these,
- * to set the slices. Nothing is allocated for what is not there. */
+ * walked twice. The first walk sees that they are whole and where they end; the second sets the
+ * slices in a copy.
+ * Invariant: memory is taken only for bytes that are there. */
 #include "cql/metadata.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 enum { FLAG_GLOBAL = 1, FLAG_MORE = 2, FLAG_NO_COLUMNS = 4, FLAG_CHANGED = 8 };
 enum { COLUMN_BYTES_MIN = 2 + 2, INDEX_BYTES = 2 };
 
-/* Over count columns. at: where they go; NULL: they are only looked at. */
+/* Walks over count columns. at: where they go; NULL: they are only looked at. */
 static void columns_walk(struct cursor *c, bool global, unsigned count, struct cql_column *at)
 {
     struct cql_column column = { .keyspace = STR_NONE };
@@ -32,6 +33,7 @@ static void columns_walk(struct cursor *c, bool global, unsigned count, struct c
     }
 }
 
+/* One allocation: the columns, and behind them the text that they borrow. */
 static err columns_take(struct cursor *c, bool global, unsigned count, struct cql_columns **out,
                         struct err_note *note)
 {
@@ -59,7 +61,8 @@ static err columns_take(struct cursor *c, bool global, unsigned count, struct cq
     return ERR_OK;
 }
 
-/* How many columns there are. bytes_min: what each takes of the bytes left. */
+/* Reads how many columns there are. bytes_min: what each takes of the bytes that are left; 0: they
+ * are left out. */
 static err count_take(struct cursor *c, size_t bytes_min, unsigned *out, struct err_note *note)
 {
     uint32_t count = cursor_be32(c);
@@ -75,7 +78,7 @@ static err count_take(struct cursor *c, size_t bytes_min, unsigned *out, struct 
     return ERR_OK;
 }
 
-/* What may stand between the count and the columns. */
+/* The fields that may stand between the count and the columns. */
 static err result_ids_take(struct cursor *c, uint32_t flags, struct cql_metadata *out,
                            struct err_note *note)
 {
@@ -83,7 +86,7 @@ static err result_ids_take(struct cursor *c, uint32_t flags, struct cql_metadata
     if (out->more) {
         uint32_t n = cursor_be32(c);
         out->page_state = cursor_bytes(c, n);
-        if (out->page_state.n == 0) { /* it would begin again at the first page, for ever */
+        if (out->page_state.n == 0) { /* else the caller would begin again at the first page */
             err_note_set(note, "there are more pages, and no state to ask for them");
             return ERR_CORRUPT;
         }
@@ -120,7 +123,8 @@ err cql_metadata_take(struct cursor *c, unsigned version, struct cql_metadata *o
     return why;
 }
 
-/* The markers that make the partition key. */
+/* Reads which markers make the partition key. More than fit: the count stays 0, and the statement
+ * is routed by no token. */
 static err partition_take(struct cursor *c, unsigned markers, struct cql_prepared_answer *p,
                           struct err_note *note)
 {
@@ -154,6 +158,7 @@ static err markers_take(struct cursor *c, struct cql_prepared_answer *p, struct 
     return why;
 }
 
+/* The markers first, then the columns of the result. */
 err cql_prepared_take(struct cursor *c, unsigned version, struct cql_prepared_answer *out,
                       struct err_note *note)
 {

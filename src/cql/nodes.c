@@ -1,10 +1,13 @@
 /* nodes.c - a node: its connections, whether it is slow, and who waits there.
  *
- * Invariants: (1) open counts the connections in conns whose handshake is over. (2) A node is kept
- * as long as it has a connection: a leaving one goes when nothing is under way there. (3) version
- * is that of all its connections; a node without one is asked for the newest again. (4) Tries to
- * connect come one at a time, and ever later, until a connection has lived for CQL_STEADY_MS:
- * several that end together are one failure. */
+ * Invariants:
+ *   1 open counts the connections in conns whose handshake is over;
+ *   2 a node is kept as long as it has a connection: a leaving node goes when nothing is under way
+ *     there;
+ *   3 version is that of all its connections; a node without a connection is asked for the newest
+ *     again;
+ *   4 tries to connect come one at a time, and ever later, until a connection has lived for
+ *     CQL_STEADY_MS. Several connections that end together are one failure. */
 #include "cql/cql_impl.h"
 
 #include "base/log.h"
@@ -48,6 +51,7 @@ struct cql_node *cql_node_of(const struct cql *c, const unsigned char host_id[CQ
     return NULL;
 }
 
+/* The connection with the fewest requests under way; NULL: none has room for the class. */
 struct cql_conn *cql_node_conn(struct cql_node *n, enum cql_class class)
 {
     const struct cql_opts *o = &n->client->opts;
@@ -64,7 +68,7 @@ struct cql_conn *cql_node_conn(struct cql_node *n, enum cql_class class)
     return best;
 }
 
-/* Longer each time, until an answer comes after the while is over. */
+/* The node is asked last for a while, which is longer each time until an answer comes after it. */
 void cql_node_slow(struct cql_node *n, mono now)
 {
     if (n->slow_until.ns > now.ns)
@@ -77,6 +81,7 @@ void cql_node_slow(struct cql_node *n, mono now)
 
 void cql_node_answered(struct cql_node *n, int64_t took_ns)
 {
+    /* A moving average; an answer counts an eighth. */
     n->latency_ns += (took_ns - n->latency_ns) / 8;
     if (n->slow_ms > 0 && n->slow_until.ns <= cql_now(n->client).ns)
         n->slow_ms = 0; /* it was tried again, and answered */
@@ -84,6 +89,8 @@ void cql_node_answered(struct cql_node *n, int64_t took_ns)
 
 /* ---- those who wait ---- */
 
+/* Chooses the class that is served next. Of FOREGROUND_TURNS turns one is the background's, so
+ * neither starves. */
 static enum cql_class turn_of(struct cql_node *n)
 {
     bool fore = !list_empty(&n->waiting[CQL_FOREGROUND]);
@@ -94,6 +101,7 @@ static enum cql_class turn_of(struct cql_node *n)
     return back ? CQL_BACKGROUND : CQL_FOREGROUND;
 }
 
+/* Called when room may have come: an answer, a new connection, each tick. */
 void cql_node_serve(struct cql_node *n)
 {
     for (;;) {
@@ -106,6 +114,7 @@ void cql_node_serve(struct cql_node *n)
     }
 }
 
+/* Each goes to another node, or fails, so the lists become empty. */
 static void waiters_send_away(struct cql_node *n)
 {
     for (unsigned class = 0; class < CQL_CLASSES; class ++) {
@@ -145,7 +154,8 @@ static void node_opened(void *ctx, struct cql_conn *conn)
     cql_node_serve(n);
 }
 
-/* It has no connection, and this is why. */
+/* Notes why the node has no connection. Requests that find no node hear it; the log hears it once.
+ */
 static void node_failed(struct cql_node *n, const char *why)
 {
     struct cql *c = n->client;
@@ -175,15 +185,17 @@ static void node_closed(void *ctx, struct cql_conn *conn, enum cql_end end,
     c->stats.bytes_sent += sent;
     c->stats.bytes_received += received;
     n->conns[conn_place(n, conn)] = NULL;
+    /* A handshake that failed is no loss of a connection. */
     if (cql_conn_was_open(conn)) {
         n->open--;
         c->stats.lost++;
+        /* It has lived for a while: the next failure is a new one. */
         if (now.ns >= mono_add_ms(n->opened_at, CQL_STEADY_MS).ns)
             n->retry_ms = 0;
     }
     node_retry_set(n, now);
     if (n->open == 0 && end == CQL_END_VERSION && n->version > CQL_VERSION_MIN) {
-        n->version--; /* it is older than others of the cluster: an upgrade is under way */
+        n->version--; /* older than other nodes of the cluster: an upgrade is under way */
         n->retry_at = now;
     } else if (n->open == 0) {
         n->version = 0;
@@ -193,6 +205,7 @@ static void node_closed(void *ctx, struct cql_conn *conn, enum cql_end end,
     cql_ready_judge(c);
 }
 
+/* Warnings come with each answer that deserves one: the log gets one a second. */
 static void node_warned(void *ctx, str warning)
 {
     struct cql_node *n = ctx;
@@ -211,6 +224,7 @@ static void node_room(void *ctx, struct cql_conn *conn)
     cql_node_serve(ctx);
 }
 
+/* The socket may fail at once, as without a route: then the node waits like after any failure. */
 static void node_connect(struct cql_node *n, unsigned place, mono now)
 {
     struct cql *c = n->client;
@@ -239,7 +253,8 @@ static void node_connect(struct cql_node *n, unsigned place, mono now)
         node_failed(n, why.text);
 }
 
-/* One that shakes hands is waited for: a node that is down costs one try at a time. */
+/* Opens a connection that is missing, unless one is shaking hands: a node that is down costs one
+ * try at a time. */
 static void node_fill(struct cql_node *n, mono now)
 {
     unsigned shaking = 0, missing = CQL_CONNECTIONS_MAX;
@@ -260,13 +275,15 @@ void cql_node_tick(struct cql_node *n, mono now)
         if (n->conns[i] != NULL)
             cql_conn_tick(n->conns[i], now);
     cql_known_tick(n, now);
+    /* Its requests are let go to their end; new ones are not sent there (plan.c). */
     if (n->leaving) {
         if (n->in_flight[CQL_FOREGROUND] + n->in_flight[CQL_BACKGROUND] + waiting_all(n) == 0)
             cql_node_free(c, n);
         return;
     }
     if (!c->stopping && n->seen && (n->local || c->opts.remote_dcs))
-        node_fill(n, now); /* one that is not told of any more may have a successor there */
+        /* a node that no look tells any more may have a successor at its address */
+        node_fill(n, now);
     cql_node_serve(n);
 }
 
@@ -292,6 +309,7 @@ static void node_close(struct cql_node *n)
 
 struct cql_node *cql_node_new(struct cql *c)
 {
+    /* The lowest free place: places are indexes in plans, and may be used again. */
     unsigned place = 0;
     while (place < c->nodes_count && c->nodes[place] != NULL)
         place++;
@@ -310,6 +328,7 @@ struct cql_node *cql_node_new(struct cql *c)
     return n;
 }
 
+/* Requests under way there were told by their connections. */
 void cql_node_free(struct cql *c, struct cql_node *n)
 {
     node_close(n);

@@ -1,14 +1,16 @@
-/* outcome.c - what an answer says of a request: how it failed and whether it may have happened all
- * the same, and its rows with the columns that belong to them. What is done next is request.c's. */
+/* outcome.c - what an answer says of a request: the failure, whether the write may have happened
+ * all the same, and the rows with their columns. The next step is request.c's. */
 #include "cql/cql_impl.h"
 
 #include <string.h>
 
+/* The note names code, node and consistency: the log's readers need all three. */
 void cql_outcome_failure(struct cql_request *q, const struct cql_failure *f,
                          const struct cql_node *n)
 {
     char bytes[192];
     struct buf b = { .p = bytes, .size = sizeof bytes, .bytes_max = sizeof bytes };
+    /* A code of this client's own (conn_in.c): no server's error. */
     bool too_large = f->code == CQL_ANSWER_TOO_LARGE;
     cql_failure_print(f, &b);
     str numbers = buf_str(&b);
@@ -20,18 +22,21 @@ void cql_outcome_failure(struct cql_request *q, const struct cql_failure *f,
                  numbers.n > 0 ? "; " : "", STR_ARG(str_take(f->message, 120)));
 }
 
+/* Was the request certainly not executed? Only then another write may follow. */
 bool cql_outcome_is_harmless(const struct cql_request *q, const struct cql_failure *f)
 {
-    /* The parts of a batch without a log are begun one by one: replicas can be missing for a later
-     * one. For a batch with a log they are counted before anything is written. */
+    /* The parts of a batch without a log are begun one by one: replicas may be missing for a later
+     * part. For a batch with a log they are counted before anything is written. */
     bool parted = q->way == CQL_WAY_BATCH && q->batch != CQL_LOGGED && q->parts_count > 1;
     if (f->code == CQL_UNAVAILABLE)
         return !parted;
-    /* Overloaded is not here: it also comes in the midst of a write, for too many hints. */
+    /* OVERLOADED is no sign of that: it also comes in the midst of a write, for too many hints. */
     return f->code == CQL_BOOTSTRAPPING || f->code == CQL_PROTOCOL_ERROR ||
            (f->code >= CQL_SYNTAX_ERROR && f->code <= CQL_UNPREPARED);
 }
 
+/* A node that forgot one statement names it; without a name all of the request are prepared again.
+ */
 void cql_outcome_forget(struct cql_request *q, struct cql_node *n, str id)
 {
     for (unsigned i = 0; q->way != CQL_WAY_TEXT && i < q->parts_count; i++) {
@@ -42,7 +47,8 @@ void cql_outcome_forget(struct cql_request *q, struct cql_node *n, str id)
     }
 }
 
-/* The columns of rows that came without, and new ones. False: they are not what was prepared. */
+/* Gives rows that came without columns their columns, and keeps new ones. False: the node's table
+ * is another one than was prepared. */
 static bool rows_complete(struct cql_request *q, struct cql_node *n, struct cql_answer *a,
                           struct cql_columns *columns)
 {
@@ -61,6 +67,7 @@ static bool rows_complete(struct cql_request *q, struct cql_node *n, struct cql_
     return false;
 }
 
+/* Columns and bytes move into the outcome, which the caller ends. */
 bool cql_outcome_take(struct cql_request *q, struct cql_message *m, struct cql_node *n,
                       struct cql_columns *columns)
 {
@@ -69,6 +76,7 @@ bool cql_outcome_take(struct cql_request *q, struct cql_message *m, struct cql_n
     q->out.traced = a->traced;
     memcpy(q->out.trace, a->trace, sizeof q->out.trace);
     q->out.code = -1;
+    /* A write answers with no rows, unless it has a condition. */
     if (!rows && !q->write) {
         q->out.why = ERR_IO;
         err_note_set(&q->out.note, "%s answers a read with no rows", n->text);

@@ -1,18 +1,22 @@
 /* plan.c - which nodes a request is sent to, in which order; and how long reads take of late.
  *
- * The order: for a change of the schema, the node of the control connection; replicas of the
- * partition in the local data centre; the other nodes of the data centre; remote nodes, when they
- * are allowed. Each of these groups is shuffled, so that the load of a node that is down falls on
- * all others alike; then its slow nodes come last. Only nodes with an open connection count. A plan
- * has at most CQL_PLAN_MAX nodes. */
+ * A change of the schema goes to the node of the control connection first. Then come replicas of
+ * the partition in the local data centre, and the other nodes there. Remote nodes follow when they
+ * are allowed. Each of these groups is shuffled, so the load of a node that is down falls on all
+ * others alike. Then its slow nodes come last.
+ * Invariants:
+ *   1 only nodes with an open connection are in a plan when it is made;
+ *   2 a plan has at most CQL_PLAN_MAX nodes, none twice. */
 #include "cql/cql_impl.h"
 
 #include <string.h>
 
+/* Fewer reads say nothing of one in a hundred. */
 enum { LATENCIES_MIN = 100 };
 
 /* ---- latencies: a histogram with 4 buckets an octave, from 1 us on ---- */
 
+/* 4 buckets an octave: the first bits behind the leading one. */
 static unsigned latency_bucket(int64_t ns)
 {
     uint64_t us = ns <= NS_PER_US ? 1 : (uint64_t)(ns / NS_PER_US);
@@ -22,6 +26,7 @@ static unsigned latency_bucket(int64_t ns)
     return bucket < CQL_LATENCY_BUCKETS ? bucket : CQL_LATENCY_BUCKETS - 1;
 }
 
+/* The upper end of a bucket: patience should rather be too long. */
 static int64_t latency_top_ns(unsigned bucket)
 {
     unsigned octave = bucket / 4, quarter = bucket % 4;
@@ -34,11 +39,12 @@ void cql_latency_note(struct cql *c, int64_t took_ns)
     c->latencies_count++;
 }
 
-/* Each second: reckons the p99, and halves what is older. */
+/* Each second: works out the p99, and halves all counts, so that what is older weighs less. */
 void cql_latency_age(struct cql *c)
 {
     if (c->latencies_count < LATENCIES_MIN)
         return;
+    /* From the slowest bucket down, until more than one in a hundred lies above. */
     uint32_t above = c->latencies_count / 100, seen = 0;
     unsigned bucket = CQL_LATENCY_BUCKETS - 1;
     for (; bucket > 0; bucket--) {
@@ -64,7 +70,8 @@ struct cql_keyspace *cql_keyspace_find(struct cql *c, const char *name)
     return NULL;
 }
 
-/* The places of the replicas in the ring; count 0: not known. */
+/* The indexes in the ring of the nodes that hold the partition; count 0: not known, such as for a
+ * statement as text. All parts of a batch are of one partition as a rule: the first part counts. */
 static const uint16_t *plan_replicas(struct cql *c, const struct cql_request *q, unsigned *count)
 {
     *count = 0;
@@ -75,6 +82,7 @@ static const uint16_t *plan_replicas(struct cql *c, const struct cql_request *q,
     struct cql_keyspace *ks = cql_keyspace_find(c, st->keyspace);
     if (ks == NULL)
         return NULL;
+    /* Worked out at the first request of a keyspace, and kept until nodes or keyspaces change. */
     if (ks->replicas == NULL)
         ks->replicas = cql_replicas_new(c->ring, &ks->how, str_of(c->opts.local_dc));
     str parts[CQL_PARTITION_COLUMNS_MAX];
@@ -103,6 +111,7 @@ static bool plan_holds(const struct cql_request *q, unsigned place)
     return false;
 }
 
+/* Skips nodes that cannot be asked now, and nodes that are there already. */
 static void plan_add(struct cql *c, struct cql_request *q, unsigned place)
 {
     const struct cql_node *n = c->nodes[place];
@@ -111,7 +120,7 @@ static void plan_add(struct cql *c, struct cql_request *q, unsigned place)
         q->plan[q->plan_count++] = (uint16_t)place;
 }
 
-/* Those from `from` on: shuffled, then the slow ones moved behind the others. */
+/* Shuffles the plan from `from` on, then moves the slow nodes behind the others. */
 static void plan_order(struct cql *c, struct cql_request *q, unsigned from)
 {
     uint16_t slow[CQL_PLAN_MAX];
@@ -145,7 +154,7 @@ static void plan_others(struct cql *c, struct cql_request *q, bool local)
 }
 
 /* The node of the control connection knows the schema that it has made, while others still tell of
- * the one before: an agreement asked there is not about an older schema. */
+ * the schema before. An agreement asked there is not about an older schema. */
 static void plan_control_node(struct cql *c, struct cql_request *q)
 {
     const struct cql_control *k = &c->control;
@@ -166,6 +175,7 @@ void cql_plan(struct cql *c, struct cql_request *q)
         plan_control_node(c, q);
     for (unsigned i = 0; i < count; i++)
         plan_add(c, q, c->ring_places[replicas[i]]);
+    /* The control node stays in front of a change of the schema. */
     if (!q->schema)
         plan_order(c, q, 0);
     plan_others(c, q, true);
@@ -179,6 +189,7 @@ static bool node_fits(const struct cql_request *q, const struct cql_node *n)
     return n->version >= 5 || (q->params.keyspace.n == 0 && q->params.now_s == CQL_NO_NOW);
 }
 
+/* Looked at again for each try: a node may have gone since the plan was made. */
 struct cql_node *cql_plan_node(const struct cql_request *q, unsigned at)
 {
     struct cql_node *n = q->client->nodes[q->plan[at]];

@@ -1,14 +1,15 @@
 /* replication.c - a keyspace's replication, read from the map that system_schema.keyspaces has.
+ * Pure.
  *
- * The map's order is that of its keys' bytes, so the class may stand behind the options that it
- * explains: it is looked for first. What a class that is not known here is told, is not looked at.
- */
+ * The map is sorted by the bytes of the keys, so the class may stand behind the options that it
+ * explains. It is looked for first. Options of an unknown class are not looked at. */
 #include "cql/ring.h"
 
 #include <string.h>
 
 static const str CLASS = STR_INIT("class"), FACTOR = STR_INIT("replication_factor");
 
+/* An entry of the map, both texts. */
 struct option {
     str name, value;
 };
@@ -36,6 +37,7 @@ static bool copies_read(str value, unsigned *out)
     return true;
 }
 
+/* The class comes with its package, or without. */
 static enum cql_strategy strategy_of(str class)
 {
     str name = class;
@@ -94,6 +96,7 @@ static bool class_find(struct cql_items items, str *out)
     return false;
 }
 
+/* Unknown strategies are no error: requests are sent to any node then. */
 err cql_replication_read(const struct cql_cell *map, struct cql_replication *out,
                          struct err_note *note)
 {

@@ -1,11 +1,13 @@
-/* request.c - a request from its start to its end: checked, sent, sent again, given up.
+/* request.c - a request from its start to its end: checked, sent, sent again, given up. outcome.c
+ * judges what an answer says. All of it runs on the loop, except cql_start and cql_cancel.
  *
- * What an answer says is judged in outcome.c. Invariants: (1) an active request stands in the
- * client's heap of due times, with the earlier of its deadline and the instant of a second try. (2)
- * It waits for a node (waits is that node, and its link stands in a list of the node or of a
- * statement there), or it has a try under way, or the code runs that decides which. (3) done is
- * called when both are over: a try that is still under way then is forgotten, and its stream is
- * kept until the answer comes. */
+ * Invariants:
+ *   1 an active request stands in the client's heap of due times, with the earlier of its deadline
+ *     and the instant of a second try;
+ *   2 it waits for a node (waits is that node, and its link stands in a list of the node or of a
+ *     statement there), or it has a try under way, or the code runs that decides which;
+ *   3 done is called when both are over. A try that is still under way then is forgotten; its
+ *     stream is kept until the answer comes. */
 #include "cql/cql_impl.h"
 
 #include "loop/loop.h"
@@ -36,6 +38,7 @@ static bool request_has_try(const struct cql_request *q)
     return false;
 }
 
+/* Also for a try that is forgotten: the node's count is of requests, and not of streams. */
 static void try_end(struct cql_try *t)
 {
     INVARIANT(t->node->in_flight[t->request->class] > 0);
@@ -51,8 +54,8 @@ static int64_t patience_ns(const struct cql *c)
     return c->p99_ns > least_ns ? c->p99_ns : least_ns;
 }
 
-/* Those still under way are given up. A node that has been at it for long is slow; one that was
- * asked just now is not. */
+/* Gives up the tries that are still under way. A node that has been at its try for long is slow; a
+ * node that was asked just now is not. */
 static void tries_forget(struct cql_request *q, mono now)
 {
     for (unsigned i = 0; i < CQL_TRIES; i++) {
@@ -77,7 +80,8 @@ static void request_unwait(struct cql_request *q)
     q->waits = NULL;
 }
 
-/* The client is not freed before this is over: who cancels until done may touch it. */
+/* The count `started` goes down behind done: the client is not freed before, since a caller may
+ * cancel until done. */
 static void request_tell(struct cql_request *q)
 {
     struct cql *c = q->client;
@@ -90,6 +94,7 @@ static void request_told(struct task *t)
     request_tell(CONTAINER_OF(t, struct cql_request, task));
 }
 
+/* The one end of a request. done runs at its home, or here without one. */
 static void request_finish(struct cql_request *q, err why)
 {
     struct cql *c = q->client;
@@ -137,6 +142,7 @@ static struct cql_known *part_known(struct cql_node *n, const struct cql_part *p
     return cql_known_of(n, p->statement);
 }
 
+/* An upper bound for the body, by which the connection gets its memory beforehand. */
 static size_t request_bytes(const struct cql_request *q, struct cql_node *n)
 {
     size_t bytes = PARAMS_BYTES_MAX + q->params.page_state.n + q->params.keyspace.n;
@@ -155,7 +161,8 @@ static str known_id(const struct cql_known *k)
     return (str){ .p = k->ids, .n = k->id_bytes };
 }
 
-/* Columns are left out where a change of them would be told: version 5. */
+/* Columns are left out where the node would tell a change of them. Version 5 does, but not for
+ * conditional writes, which answer in two shapes. */
 static bool columns_skipped(const struct cql_request *q, const struct cql_known *k,
                             unsigned version)
 {
@@ -163,8 +170,8 @@ static bool columns_skipped(const struct cql_request *q, const struct cql_known 
            !q->parts[0].statement->lint.conditional;
 }
 
-/* An answer without columns is read by those of now, whatever is learnt until it comes: the try
- * holds them. */
+/* An answer without columns is read by the columns of now, whatever is learnt until it comes: so
+ * the try holds them. */
 static void request_write(const struct cql_request *q, struct cql_try *t, struct cql_node *n,
                           unsigned version, struct buf *out)
 {
@@ -195,6 +202,7 @@ static enum cql_opcode request_opcode(const struct cql_request *q)
                                        : CQL_OP_BATCH;
 }
 
+/* A second try only makes sense before the deadline. */
 static void speculation_set(struct cql_request *q, mono now)
 {
     mono at = { .ns = now.ns + patience_ns(q->client) };
@@ -212,7 +220,7 @@ static void node_wait(struct cql_request *q, struct cql_node *n, struct list *wh
     q->client->stats.waiting++;
 }
 
-/* All statements are known there. False: no connection has room. */
+/* Sends the request to a node that knows all its statements. False: no connection has room. */
 static bool request_send(struct cql_request *q, struct cql_node *n)
 {
     struct cql *c = q->client;
@@ -232,15 +240,18 @@ static bool request_send(struct cql_request *q, struct cql_node *n)
     t->began = cql_now(c);
     n->in_flight[q->class]++;
     (void)snprintf(q->out.node, sizeof q->out.node, "%s", n->text);
+    /* Only the first try sets the clock of speculation. */
     if (q->out.sent++ == 0 && q->speculative)
         speculation_set(q, t->began);
     cql_flush_soon(c, n);
     return true;
 }
 
-/* Sends it to this node, or has it wait there: for a statement, or for room. False: for room. */
+/* Sends the request to this node, or has it wait there: for a statement, or for room. False: it
+ * waits for room. */
 static bool request_at(struct cql_request *q, struct cql_node *n)
 {
+    /* One statement at a time: behind its answer the request comes here again. */
     for (unsigned i = 0; q->way != CQL_WAY_TEXT && i < q->parts_count; i++) {
         struct cql_known *k = part_known(n, &q->parts[i]);
         if (k->state == CQL_KNOWN)
@@ -261,7 +272,8 @@ bool cql_request_go_on(struct cql_request *q, struct cql_node *n)
     return request_at(q, n);
 }
 
-/* The next node of the plan that can take it at once; NULL: none. */
+/* The next node of the plan that can take the request at once; NULL: none. plan_at moves behind it.
+ */
 static struct cql_node *plan_free(struct cql_request *q)
 {
     for (unsigned i = q->plan_at; i < q->plan_count; i++) {
@@ -274,7 +286,7 @@ static struct cql_node *plan_free(struct cql_request *q)
     return NULL;
 }
 
-/* No node is left. What it failed by before, if anything, is said. */
+/* No node is left. A failure from before is told first: it says more than that. */
 static void request_no_node(struct cql_request *q, bool full)
 {
     struct cql *c = q->client;
@@ -303,6 +315,7 @@ static bool node_may_wait(const struct cql_request *q, const struct cql_node *n)
     return n->waiting_count[q->class] < cql_waiting_max(q->client, q->class);
 }
 
+/* A free node first; else the first of the plan where the request may wait. */
 static void request_next(struct cql_request *q)
 {
     struct cql_node *n = plan_free(q);
@@ -317,6 +330,7 @@ static void request_next(struct cql_request *q)
     }
     if (n == NULL)
         request_no_node(q, full);
+    /* A request queues behind others of its class. */
     else if (list_empty(&n->waiting[q->class]))
         (void)request_at(q, n); /* it waits where it has to */
     else
@@ -327,6 +341,7 @@ void cql_request_elsewhere(struct cql_request *q, const char *why)
 {
     const struct cql_node *n = q->waits;
     request_unwait(q);
+    /* A second try looked for a node; the first is still under way. */
     if (request_has_try(q))
         return;
     if (q->out.why == ERR_OK) { /* said when nobody else is left */
@@ -351,16 +366,19 @@ static void request_error(struct cql_request *q, const struct cql_failure *f, st
     bool harmless = cql_outcome_is_harmless(q, f);
     enum cql_reaction reaction = cql_failure_reaction(f, q->idempotent);
     cql_outcome_failure(q, f, n);
+    /* Once a write may have happened, it stays unknown until an answer says more. */
     q->out.unknown |= q->write && !harmless;
     if (request_goes_on(q))
         return;
+    /* failure.h's table allows UNAVAILABLE for all; a batch in parts may have begun. */
     if (q->write && !harmless && !q->idempotent)
         reaction = CQL_GIVE_UP;
+    /* Neither has been executed, so neither uses up the one retry. */
     bool costs = f->code != CQL_BOOTSTRAPPING && f->code != CQL_UNPREPARED;
     bool again = reaction != CQL_GIVE_UP && (!costs || q->retries < RETRIES_MAX);
     if (reaction == CQL_PREPARE_AGAIN && q->prepares++ < PREPARES_MAX) {
         c->stats.prepared_again++;
-        /* A node that has forgotten another one already has forgotten all. */
+        /* A node that has forgotten one more statement already has forgotten all. */
         cql_outcome_forget(q, n, q->prepares > 1 ? STR_NONE : f->id);
         (void)request_at(q, n); /* it waits where it has to */
     } else if (again && reaction != CQL_PREPARE_AGAIN) {
@@ -375,6 +393,7 @@ static void request_error(struct cql_request *q, const struct cql_failure *f, st
     }
 }
 
+/* A PREPARE was refused: nothing was sent of the request itself. */
 void cql_request_refused(struct cql_request *q, const struct cql_failure *f, struct cql_node *n)
 {
     request_unwait(q);
@@ -402,12 +421,14 @@ static void request_result(struct cql_request *q, struct cql_message *m, struct 
     request_finish(q, ERR_OK);
 }
 
+/* The connection ended, or the answer makes no sense. */
 static void request_lost(struct cql_request *q, struct cql_node *n, bool unsent, const char *why)
 {
     q->out.why = ERR_IO;
     q->out.code = -1;
     err_note_set(&q->out.note, "the connection to %s was lost: %s; at %s", n->text, why,
                  cql_consistency_name(q->params.consistency));
+    /* Not a byte has left, so it counts as not sent. */
     if (unsent)
         q->out.sent--;
     else
@@ -423,6 +444,7 @@ static void request_lost(struct cql_request *q, struct cql_node *n, bool unsent,
     }
 }
 
+/* The end of a try: by an answer, or by the end of its connection. */
 static void try_done(struct cql_call *call, struct cql_message *m)
 {
     struct cql_try *t = CONTAINER_OF(call, struct cql_try, call);
@@ -431,6 +453,7 @@ static void try_done(struct cql_call *call, struct cql_message *m)
     struct cql *c = q->client;
     int64_t took_ns = cql_now(c).ns - t->began.ns;
     bool second = t == &q->tries[1];
+    /* Taken out first: try_end would drop them. */
     struct cql_columns *columns = t->columns;
     t->columns = NULL;
     try_end(t);
@@ -443,6 +466,7 @@ static void try_done(struct cql_call *call, struct cql_message *m)
         return;
     }
     cql_node_answered(n, took_ns);
+    /* Reads alone: writes wait for other things, and set no patience. */
     if (!q->write)
         cql_latency_note(c, took_ns);
     (void)snprintf(q->out.node, sizeof q->out.node, "%s", n->text);
@@ -460,13 +484,14 @@ static void try_done(struct cql_call *call, struct cql_message *m)
 
 /* ---- its time ---- */
 
+/* The first node is slower than most reads: a second one is asked, if one is free. */
 static void request_speculate(struct cql_request *q)
 {
     struct cql_node *n = q->waits != NULL ? NULL : plan_free(q);
     q->speculate_at = (mono){ .ns = 0 };
     request_due_set(q, q->deadline);
     if (n == NULL)
-        return; /* it waits for a node anyway, or there is nobody else */
+        return; /* the request waits for a node anyway, or no other node is free */
     q->client->stats.speculated++;
     (void)request_at(q, n); /* it waits where it has to */
 }
@@ -494,6 +519,7 @@ static struct cql_request *due_first(struct cql *c)
     return first == NULL ? NULL : CONTAINER_OF(first, struct cql_request, due);
 }
 
+/* Each due request ends, or moves its due time, so the loop ends. */
 void cql_requests_due(struct cql *c, mono now)
 {
     struct cql_request *q;
@@ -506,6 +532,7 @@ void cql_requests_due(struct cql *c, mono now)
     cql_due_arm(c);
 }
 
+/* A walk over all active requests: cancels are few. */
 static struct cql_request *canceled_first(struct cql *c)
 {
     for (size_t i = 0; i < c->due.count; i++) {
@@ -534,6 +561,7 @@ void cql_requests_end(struct cql *c, err why)
     }
 }
 
+/* On the loop, by the task that cql_start posted. */
 static void request_begin(struct task *t)
 {
     struct cql_request *q = CONTAINER_OF(t, struct cql_request, task);
@@ -551,7 +579,8 @@ static void request_begin(struct task *t)
         request_finish(q, why);
         return;
     }
-    if (__atomic_load_n(&q->canceled, __ATOMIC_ACQUIRE)) { /* the word of it went by before */
+    /* the poke came before the request was active */
+    if (__atomic_load_n(&q->canceled, __ATOMIC_ACQUIRE)) {
         cql_request_fail(q, ERR_TIMEOUT, "canceled");
         return;
     }
@@ -581,6 +610,7 @@ void cql_start(struct cql *c, struct cql_request *q)
     home_post(loop_home(c->opts.loop), &q->task);
 }
 
+/* One poke serves all that were canceled until it runs. */
 void cql_cancel(struct cql_request *q)
 {
     struct cql *c = q->client;

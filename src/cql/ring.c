@@ -1,19 +1,19 @@
-/* ring.c - the ring, and the replicas of each of its places.
+/* ring.c - the ring, and the replicas of each of its places. Pure.
  *
  * A partition belongs to the first place whose token is not below its own; behind the last place
  * comes the first. Its replicas are found by a walk from there over the nodes, each where it is met
- * first. Who is met again changes nothing: NetworkTopologyStrategy passes a node over only when its
- * rack was seen and no further repeat of a rack is allowed, and that stays so for the rest of the
- * walk. So the walks of all places need only the nodes in the order of their next places. Going
+ * first. A node that is met again changes nothing. NetworkTopologyStrategy passes a node over only
+ * when its rack was seen and no further repeat of a rack is allowed. That stays so for the rest of
+ * the walk. So the walks of all places need only the nodes in the order of their next places. Going
  * backwards over the ring, that order is kept in a linked list by moving the node of each place to
  * the front.
- *
- * INVARIANT: the list holds each node that has a place and can be a replica, once. */
+ * Invariant: the list holds each node that has a place and can be a replica, once. */
 #include "cql/ring.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* One token of one node. */
 struct place {
     int64_t token;
     uint16_t node;
@@ -75,6 +75,8 @@ static uint16_t rack_index(struct cql_ring *r, struct ring_rack *racks, struct r
     return (uint16_t)r->racks_count++;
 }
 
+/* Places are sorted by token, then by node, so equal rings are equal whatever the order of their
+ * tokens. */
 struct cql_ring *cql_ring_new(const struct cql_ring_node *nodes, unsigned count)
 {
     INVARIANT(count <= CQL_RING_NODES_MAX);
@@ -92,7 +94,7 @@ struct cql_ring *cql_ring_new(const struct cql_ring_node *nodes, unsigned count)
     for (unsigned n = 0; n < count; n++) {
         const struct cql_ring_node *from = &nodes[n];
         if (from->tokens_count == 0)
-            continue; /* has no place, and so makes no rack and no data centre */
+            continue; /* a node without tokens counts for no rack and data centre */
         uint16_t dc = dc_index(r, from->dc);
         r->dcs[dc].nodes_count++;
         r->nodes[n].dc = dc;
@@ -121,7 +123,7 @@ void cql_ring_free(struct cql_ring **rp)
 
 /* ---- replicas ---- */
 
-/* The tokens above the row before, up to this one. */
+/* A range of tokens with one list of replicas: the tokens above the row before, up to this one. */
 struct row {
     int64_t token;
     uint32_t begin; /* in nodes */
@@ -137,7 +139,7 @@ struct dc_want {
     unsigned copies;  /* at most as many as it has nodes */
     unsigned repeats; /* how many of them may be of a rack that was seen */
 };
-/* What stays the same for all walks over a ring, and what they use up. */
+/* The parts that stay the same for all walks over a ring, and the parts that a walk uses up. */
 struct walk {
     const struct cql_ring *ring;
     bool by_dc;
@@ -159,6 +161,7 @@ static unsigned copies_of_dc(const struct cql_replication *how, str dc)
     return how->copies;
 }
 
+/* Reads of how and ring what the walks need; nothing of both is kept but the ring. */
 static void walk_init(struct walk *w, const struct cql_ring *r, const struct cql_replication *how,
                       str dc)
 {
@@ -184,6 +187,8 @@ static void walk_init(struct walk *w, const struct cql_ring *r, const struct cql
         w->may_hold[i] = true;
         w->wants_count++;
         w->wants[i].copies = copies < d->nodes_count ? copies : d->nodes_count;
+        /* With fewer racks than copies, some racks hold two: as many repeats as there are copies
+         * beyond racks. */
         w->wants[i].repeats = copies > d->racks_count ? copies - d->racks_count : 0;
     }
 }
@@ -200,6 +205,8 @@ static void walk_fini(struct walk *w)
     free(w->is_listed);
 }
 
+/* Takes the node out of the list, if it is in, and puts it first. The list's two ends are one more
+ * element, so neither is a case of its own. */
 static void walk_to_front(struct walk *w, uint16_t n)
 {
     uint16_t end = (uint16_t)w->ring->nodes_count;
@@ -229,11 +236,13 @@ static bool walk_takes(struct walk *w, struct ring_node n)
     return true;
 }
 
+/* Replicas of the place that is in front, by data centre and rack. */
 static unsigned walk_dcs(struct walk *w, uint16_t out[CQL_REPLICAS_MAX])
 {
     const struct cql_ring *r = w->ring;
     unsigned count = 0, dcs_left = w->wants_count;
     memcpy(w->left, w->wants, r->dcs_count * sizeof *w->left);
+    /* A new number forgets the racks of the walk before, without clearing them. */
     w->number++;
     for (uint16_t n = w->next[r->nodes_count];
          n != r->nodes_count && dcs_left > 0 && count < CQL_REPLICAS_MAX; n = w->next[n]) {
@@ -245,6 +254,8 @@ static unsigned walk_dcs(struct walk *w, uint16_t out[CQL_REPLICAS_MAX])
     return count;
 }
 
+/* SimpleStrategy: the next nodes, whatever their racks; those of other data centres count, and are
+ * not told. */
 static unsigned walk_simple(const struct walk *w, uint16_t out[CQL_REPLICAS_MAX])
 {
     const struct cql_ring *r = w->ring;
@@ -258,8 +269,8 @@ static unsigned walk_simple(const struct walk *w, uint16_t out[CQL_REPLICAS_MAX]
     return count;
 }
 
-/* Rows come from the last to the first. Of one token, that of the foremost place stays; and a row
- * that says what the row behind it says is not needed. */
+/* Rows come from the last to the first. Of one token the row of the foremost place stays. A row
+ * that says the same as the row behind it is not needed. */
 static void replicas_add(struct cql_replicas *to, int64_t token, const uint16_t *nodes,
                          unsigned count)
 {
@@ -296,6 +307,7 @@ static void replicas_fill(struct cql_replicas *out, struct walk *w)
 {
     const struct cql_ring *r = w->ring;
     uint16_t found[CQL_REPLICAS_MAX];
+    /* One round fills the list, so that the last places know the nodes behind the first. */
     for (size_t i = r->places_count; i-- > 0;)
         if (w->may_hold[r->nodes[r->places[i].node].dc])
             walk_to_front(w, r->places[i].node);
@@ -363,6 +375,7 @@ const uint16_t *cql_replicas_of(const struct cql_replicas *r, int64_t token, uns
         *count = 0;
         return NULL;
     }
+    /* Behind the last token the ring begins again. */
     const struct row *row = &r->rows[low == r->rows_count ? 0 : low];
     *count = row->count;
     return &r->nodes[row->begin];

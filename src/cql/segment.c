@@ -1,12 +1,14 @@
-/* segment.c - version 5's segments and version 4's LZ4 bodies, as bytes.
+/* segment.c - version 5's segments and version 4's LZ4 bodies, as bytes. Pure.
  *
  * A header is 3 bytes (stored) or 5 (LZ4), little-endian: 17 bits of the payload's size as sent;
  * with LZ4 17 more of its size unpacked, where 0 means that the payload is sent as it is; one bit
  * for self-contained. The bits above are padding and are not looked at, as servers do. Behind it
  * come its CRC24, the payload, and the CRC32 of the payload as sent, each little-endian.
  *
- * Invariants: no size is believed before the checksum over it held; a payload leaves here only
- * with its checksum right and, unpacked, exactly as large as its header says. */
+ * Invariants:
+ *   1 no size is believed before the checksum over it held;
+ *   2 a payload leaves here only with its checksum right and, unpacked, exactly as large as its
+ *     header says. */
 #include "cql/segment.h"
 
 #include "cql/wire.h"
@@ -70,7 +72,8 @@ static uint64_t get_le(const char *at, size_t bytes)
     return v;
 }
 
-/* The payload is packed straight into its place, and copied there where that gains nothing. */
+/* Appends one segment. The payload is packed straight into its place, and copied there when packing
+ * gains nothing. */
 static void segment_put(struct buf *out, str payload, bool self_contained, bool lz4)
 {
     const size_t head = lz4 ? HEADER_LZ4_BYTES : HEADER_BYTES;
@@ -80,6 +83,7 @@ static void segment_put(struct buf *out, str payload, bool self_contained, bool 
     char *body = at + head + CRC24_BYTES;
     size_t sent = 0;
     if (lz4 && payload.n > 1)
+        /* Room for one byte less: it must become smaller. */
         sent = (size_t)LZ4_compress_default(payload.p, body, (int)payload.n, (int)payload.n - 1);
     uint64_t unpacked = sent == 0 ? 0 : payload.n;
     if (sent == 0) {
@@ -93,6 +97,7 @@ static void segment_put(struct buf *out, str payload, bool self_contained, bool 
     put_le(at, header, head);
     put_le(at + head, cql_crc24((str){ .p = at, .n = head }), CRC24_BYTES);
     put_le(body + sent, cql_crc32((str){ .p = body, .n = sent }), CRC32_BYTES);
+    /* The rest of the room was for a payload as it is. */
     out->n -= payload.n - sent;
 }
 
@@ -105,6 +110,7 @@ static size_t envelope_bytes(str envelopes)
     return n;
 }
 
+/* Whole envelopes share segments as long as they fit; a large one is cut. */
 void cql_segments_put(struct buf *out, str envelopes, bool lz4)
 {
     while (envelopes.n > 0) {
@@ -190,6 +196,7 @@ bool cql_body_unpacked_bytes(str packed, size_t bytes_max, size_t *out)
     size_t claimed = get_be32(packed.p);
     if (claimed > bytes_max || claimed > LZ4_MAX_INPUT_SIZE)
         return false;
+    /* A size that LZ4 cannot have made of so few bytes would only take memory. */
     if (claimed / LZ4_RATIO_MAX > packed.n - SIZE_BYTES)
         return false;
     *out = claimed;

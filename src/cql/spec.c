@@ -1,9 +1,8 @@
-/* spec.c - types as they stand in metadata: taken, and printed as CQL writes them.
+/* spec.c - types as they stand in metadata: taken apart, and printed as CQL writes them. Pure.
  *
- * A type that holds others is followed by those. The walk goes over them in their order with one
- * level per nesting, so that no input makes it recurse; each type takes at least two bytes, so that
- * no count makes it run on.
- *
+ * A type that holds other types is followed by these. The walk goes over them in their order with
+ * one level per nesting, so no input makes it recurse. Each type takes at least two bytes, so no
+ * count makes it run on.
  * Invariant: levels[depth].left types are still to come at the depth reached. */
 #include "cql/value.h"
 
@@ -50,6 +49,7 @@ static const struct spec_kind {
     [CQL_TUPLE] = { "tuple", HOLDS_MANY },
 };
 
+/* One level of the walk: the types that one type holds. */
 struct spec_level {
     unsigned left;
     bool first;
@@ -62,7 +62,8 @@ struct spec_walk {
     struct spec_level levels[CQL_TYPE_DEPTH_MAX]; /* [0] is the type itself */
 };
 
-/* Of what a type holds, which is count types. False: too deep. */
+/* Begins the level of what a type holds, which is count types. out: where to print, NULL: nowhere.
+ * False: nested too deep. */
 static bool walk_open(struct spec_walk *w, unsigned count, bool named, struct buf *out)
 {
     if (w->depth + 1 == CQL_TYPE_DEPTH_MAX)
@@ -74,6 +75,8 @@ static bool walk_open(struct spec_walk *w, unsigned count, bool named, struct bu
     return true;
 }
 
+/* Printed by the name alone: CQL writes a user type without its fields. They are walked to find the
+ * end. */
 static bool walk_user_type(struct spec_walk *w, struct buf *out)
 {
     (void)cursor_str16(w->c); /* the keyspace: it is the column's */
@@ -93,7 +96,8 @@ static void walk_class(struct spec_walk *w, struct buf *out)
     buf_put_c(out, '\'');
 }
 
-/* A type whose number was taken. False: it is none, or too deep. */
+/* Walks a type whose number was taken; the types that it holds are left to spec_walk. False: no
+ * such type, or nested too deep. */
 static bool walk_type(struct spec_walk *w, unsigned type, struct buf *out)
 {
     if (type >= TYPE_NUMBERS)
@@ -121,7 +125,7 @@ static bool walk_type(struct spec_walk *w, unsigned type, struct buf *out)
     return false;
 }
 
-/* Over all that a type holds. out: NULL, or for its text. */
+/* Walks over all that a type holds, level by level. out: NULL, or for its text. */
 static bool spec_walk(struct cursor *c, unsigned type, struct buf *out)
 {
     struct spec_walk w = { .c = c };

@@ -1,8 +1,9 @@
 /* token.c - where a partition stands: the Murmur3 of its routing key, and the routing key itself.
+ * Pure.
  *
  * Cassandra's MurmurHash.java takes the bytes of the tail, those behind the last whole block of 16,
- * as signed. Its tokens differ from the textbook's wherever such a byte is above 0x7f. Only the
- * first half of the hash is the token, and INT64_MIN is none: the partitioner keeps it for the
+ * as signed. So its tokens differ from the textbook's wherever such a byte is above 0x7f. Only the
+ * first half of the hash is the token. INT64_MIN is no token: the partitioner keeps it for the
  * ring's begin. */
 #include "cql/ring.h"
 
@@ -52,6 +53,7 @@ int64_t cql_token(str routing_key)
 {
     uint64_t h1 = 0, h2 = 0;
     str rest = routing_key;
+    /* Murmur3 x64 128 of the textbook, with seed 0. */
     for (; rest.n >= BLOCK_BYTES; rest = str_skip(rest, BLOCK_BYTES)) {
         h1 = (rotl(h1 ^ mix1(get_le64(rest.p)), 27) + h2) * 5 + 0x52dce729u;
         h2 = (rotl(h2 ^ mix2(get_le64(rest.p + HALF_BYTES)), 31) + h1) * 5 + 0x38495ab5u;
@@ -73,12 +75,14 @@ bool cql_routing_key(struct buf *out, const str *parts, unsigned count)
     for (unsigned i = 0; i < count; i++)
         if (parts[i].n > UINT16_MAX)
             return false;
+    /* Of one part the key is the part itself: only a composite has lengths. */
     if (count == 1) {
         buf_put(out, parts[0]);
         return true;
     }
     for (unsigned i = 0; i < count; i++) {
         buf_put_str16(out, parts[i]);
+        /* The end-of-component byte of Cassandra's composites. */
         buf_put_u8(out, 0);
     }
     return true;

@@ -1,11 +1,13 @@
-/* topology.c - what the cluster told of itself becomes nodes, the ring and keyspaces.
+/* topology.c - what the cluster told of itself (look.c) becomes nodes, the ring and keyspaces.
  *
- * Invariants: (1) A node is known by its host_id. The first row of a host_id or an address counts;
- * others are leftovers of nodes that moved or were replaced. (2) A node that the rows leave out
- * leaves, but not while it has an open connection: the peers of a node that has just begun are
- * incomplete. When a new host_id stands at its address, the node takes that host_id: its
- * connections lead to the successor. (3) The ring is built anew only when nodes changed, and the
- * replicas of a keyspace only when the ring or the keyspace's replication did. */
+ * Invariants:
+ *   1 a node is known by its host_id. The first row of a host_id or an address counts; others are
+ *     leftovers of nodes that moved or were replaced;
+ *   2 a node that the rows leave out leaves, but not while it has an open connection. The peers of
+ *     a node that has just begun are incomplete. When a new host_id stands at its address, the node
+ *     takes that host_id: its connections lead to the successor;
+ *   3 the ring is built again only when nodes changed, and the replicas of a keyspace only when the
+ *     ring or the keyspace's replication did. */
 #include "cql/cql_impl.h"
 
 #include "base/log.h"
@@ -13,8 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the statements in look.c, whose order counts. */
 enum { LOCAL_COLUMNS = 6, PEER_COLUMNS = 7, PEER_V2_COLUMNS = 8, KEYSPACE_COLUMNS = 2 };
 
+/* A row of system.local or system.peers, read. */
 struct told_node {
     unsigned char host_id[CQL_UUID_BYTES];
     char dc[CQL_NAME_BYTES_MAX + 1], rack[CQL_NAME_BYTES_MAX + 1], release[32];
@@ -25,6 +29,7 @@ struct told_node {
     int64_t *tokens;
     unsigned tokens_count;
 };
+/* All that one look has read. Owner: the control connection, until it is applied or dropped. */
 struct cql_told {
     struct told_node *nodes;
     unsigned nodes_count;
@@ -55,12 +60,14 @@ void cql_told_free(struct cql_told **tp)
 
 /* ---- rows ---- */
 
+/* Empty or too long counts as not told. */
 static bool text_get(const struct cql_cell *cell, char *out, size_t size)
 {
     str text;
     return cql_get_bytes(cell, &text) && text.n > 0 && str_to_cstr(text, out, size);
 }
 
+/* A token that is no 64-bit number is left out; other partitioners are not routed by. */
 static bool tokens_get(const struct cql_cell *cell, struct told_node *n)
 {
     struct cql_items items;
@@ -76,7 +83,9 @@ static bool tokens_get(const struct cql_cell *cell, struct told_node *n)
     return !items.rest.failed;
 }
 
-/* Where a peer says that clients find it. One that says 0.0.0.0 listens at its own address too. */
+/* The address where a peer says that clients find it. A peer that says 0.0.0.0 listens at its own
+ * address, too. Version 2 of the table tells the port; else it is that of the control connection.
+ */
 static bool peer_address(struct cql *c, const struct cql_cell *cells, enum cql_look look,
                          struct told_node *n)
 {
@@ -94,7 +103,8 @@ static bool peer_address(struct cql *c, const struct cql_cell *cells, enum cql_l
     return true;
 }
 
-/* False: the row is not whole, as that of a node that is joining. */
+/* Reads a row. False: the row is not whole, as that of a node that is joining, and is passed over.
+ */
 static bool node_read(struct cql *c, const struct cql_cell *cells, enum cql_look look,
                       struct told_node *n)
 {
@@ -141,6 +151,7 @@ bool cql_told_nodes(struct cql *c, struct cql_rows *rows, enum cql_look look, st
         err_note_set(note, "%u columns instead of %u", rows->columns->count, columns);
         return false;
     }
+    /* The rows of LOCAL come first, so the node itself is never taken for a leftover. */
     while (t->nodes_count < CQL_NODES_MAX && cql_rows_next(rows, cells)) {
         struct told_node n;
         if (look == CQL_LOOK_LOCAL) {
@@ -176,7 +187,8 @@ bool cql_told_keyspaces(struct cql *c, struct cql_rows *rows, struct err_note *n
         struct cql_keyspace ks = { .replicas = NULL };
         if (!text_get(&cells[0], ks.name, sizeof ks.name) ||
             cql_replication_read(&cells[1], &ks.how, NULL) != ERR_OK)
-            continue; /* not routed by */
+            /* its name is too long, or its replication unknown: requests go to any node */
+            continue;
         t->keyspaces = realloc(t->keyspaces, (t->keyspaces_count + 1) * sizeof *t->keyspaces);
         INVARIANT(t->keyspaces != NULL);
         t->keyspaces[t->keyspaces_count++] = ks;
@@ -188,7 +200,7 @@ bool cql_told_keyspaces(struct cql *c, struct cql_rows *rows, struct err_note *n
 
 /* ---- nodes ---- */
 
-/* A node that no row told of so far, at this address. */
+/* A node that no row told of so far, at this address: the row's node has taken its place. */
 static struct cql_node *node_replaced(struct cql *c, const struct told_node *t)
 {
     for (unsigned i = 0; i < c->nodes_count; i++) {
@@ -200,6 +212,7 @@ static struct cql_node *node_replaced(struct cql *c, const struct told_node *t)
     return NULL;
 }
 
+/* Only what the ring is made of: a change of the rest needs no new ring. */
 static bool in_ring_the_same(const struct cql_node *n, const struct told_node *t)
 {
     return !n->leaving && strcmp(n->dc, t->dc) == 0 && strcmp(n->rack, t->rack) == 0 &&
@@ -210,6 +223,8 @@ static bool in_ring_the_same(const struct cql_node *n, const struct told_node *t
 
 static void node_take(struct cql *c, struct cql_node *n, struct told_node *t)
 {
+    /* The control connection may lead to another address of the same node: that is no move while
+     * the node is connected. */
     bool moved = !cql_address_same(&n->address, n->address_bytes, &t->address, t->address_bytes) &&
                  !(t->here && cql_node_is_up(n));
     c->ring_stale |= !in_ring_the_same(n, t);
@@ -223,11 +238,14 @@ static void node_take(struct cql *c, struct cql_node *n, struct told_node *t)
     free(n->tokens);
     n->tokens = t->tokens;
     n->tokens_count = t->tokens_count;
+    /* The tokens belong to the node now. */
     t->tokens = NULL;
     if (moved)
         cql_node_move(n, &t->address, t->address_bytes);
 }
 
+/* First come the nodes with a known id: none of them may be taken for a replaced node.
+ */
 static void nodes_apply(struct cql *c, struct cql_told *t)
 {
     for (unsigned i = 0; i < c->nodes_count; i++)
@@ -257,8 +275,8 @@ static void nodes_apply(struct cql *c, struct cql_told *t)
     }
 }
 
-/* Without a node in the local data centre nothing can be asked: a name that is misspelt, most
- * often. */
+/* Without a node in the local data centre nothing can be asked: mostly the option's name is
+ * misspelt. The log says so once. */
 static void local_dc_judge(struct cql *c)
 {
     const char *other = NULL;
@@ -278,6 +296,7 @@ static void local_dc_judge(struct cql *c)
     c->control.said = true;
 }
 
+/* Replicas are lists of indexes in the ring: they go with it. */
 /* ---- the ring ---- */
 
 static void ring_drop(struct cql *c)
@@ -289,6 +308,7 @@ static void ring_drop(struct cql *c)
         cql_replicas_free(&c->keyspaces[i].replicas);
 }
 
+/* The ring's nodes are numbered without holes; ring_places leads back to the client's. */
 static void ring_build(struct cql *c)
 {
     struct cql_ring_node *nodes = calloc(c->nodes_count + 1, sizeof *nodes);
@@ -320,7 +340,8 @@ static bool replication_same(const struct cql_replication *a, const struct cql_r
     return same;
 }
 
-/* The server tells them in the same order each time, so the place before is looked at first. */
+/* The keyspace as it was before. The server tells them in the same order each time, so the same
+ * place is looked at first. */
 static struct cql_keyspace *keyspace_before(struct cql *c, unsigned place, const char *name)
 {
     if (place < c->keyspaces_count && strcmp(c->keyspaces[place].name, name) == 0)
@@ -328,6 +349,7 @@ static struct cql_keyspace *keyspace_before(struct cql *c, unsigned place, const
     return cql_keyspace_find(c, name);
 }
 
+/* Replicas that are still right move over; others are worked out at the next request. */
 static void keyspaces_apply(struct cql *c, struct cql_told *t)
 {
     for (unsigned i = 0; i < t->keyspaces_count; i++) {
@@ -345,10 +367,12 @@ static void keyspaces_apply(struct cql *c, struct cql_told *t)
     t->keyspaces = NULL;
 }
 
+/* Nodes before the ring, the ring before keyspaces: each stands on the one before. */
 void cql_told_apply(struct cql *c)
 {
     struct cql_told *t = c->control.told;
     nodes_apply(c, t);
+    /* Another partitioner's tokens are no places: requests go to any node then. */
     if (c->ring_stale || !t->murmur3)
         ring_drop(c);
     if (c->ring == NULL && t->murmur3)

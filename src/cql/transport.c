@@ -1,7 +1,9 @@
-/* transport.c - a connected socket that never blocks, and the choice between plain and TLS.
+/* transport.c - a connected socket that never blocks, and the choice between plain and TLS. For
+ * conn.c.
  *
- * Invariants: (1) a transport that broke stays broken and says the same reason each time; (2) no
- * call raises SIGPIPE: OpenSSL writes through cql_socket_write, too. */
+ * Invariants:
+ *   1 a transport that broke stays broken and says the same reason each time;
+ *   2 no call raises SIGPIPE: OpenSSL writes through cql_socket_write, too. */
 #include "cql/transport_tls.h"
 
 #include <errno.h>
@@ -18,7 +20,8 @@ struct cql_transport {
 };
 #define CQL_TRANSPORT_MAGIC 0xc9174a05u
 
-/* What a call of the socket says about itself. again: what to wait for. */
+/* The result of a call of the socket; a failure is kept in s->error. again: what to wait for when
+ * the socket is not ready. */
 static ssize_t socket_result(struct cql_socket *s, ssize_t n, int again)
 {
     if (n >= 0)
@@ -60,6 +63,7 @@ struct cql_transport *cql_transport_new(int fd, struct cql_tls *tls, const char 
     return t;
 }
 
+/* The socket's descriptor is the connection's to close. */
 void cql_transport_free(struct cql_transport **tp)
 {
     struct cql_transport *t = *tp;
@@ -72,12 +76,13 @@ void cql_transport_free(struct cql_transport **tp)
     free(t);
 }
 
-/* Remembers that it broke, and says so. */
+/* Keeps the first reason why the transport broke, and gives it each time. */
 static ssize_t transport_result(struct cql_transport *t, ssize_t result, const char *doing,
                                 struct err_note *note)
 {
     if (result != CQL_BROKEN)
         return result;
+    /* A session sets its own reason. */
     if (!t->broken && t->session == NULL)
         err_note_set(&t->why, "cannot %s: %s", doing, strerror(t->socket.error));
     t->broken = true;

@@ -1,14 +1,16 @@
-/* transport_tls.c - TLS to a node, by OpenSSL.
+/* transport_tls.c - TLS to a node, by OpenSSL. For transport.c.
  *
- * Invariants: (1) OpenSSL's queue of errors, which is one a thread, is empty before and after each
- * call from here: what is left in it would be taken for the failure of somebody else's call;
- * (2) OpenSSL reaches the socket through cql_socket_read and cql_socket_write alone; (3) unless
- * opts.unverified, a session that opened had a certificate of the right name from a trusted issuer:
- * there is no session without a name to look for.
+ * Invariants:
+ *   1 OpenSSL's queue of errors, which is one a thread, is empty before and after each call from
+ *     here: an error that is left in it would be taken for the failure of somebody else's call;
+ *   2 OpenSSL reaches the socket through cql_socket_read and cql_socket_write alone;
+ *   3 unless opts.unverified, a session that opened had a certificate of the right name from a
+ *     trusted issuer. Every session has a name to look for.
  *
- * Sessions are not resumed: one would have to be kept for each name, since a resumed handshake
- * shows no certificate, and a client has a few connections that last. A node that asks for new keys
- * twice while one of our writes waits may break its connection: OpenSSL 3.0 cannot answer then. */
+ * Sessions are not resumed. A resumed handshake shows no certificate, so a session would have to be
+ * kept for each name. And a client has only a few connections, which last. A node that asks for new
+ * keys twice while one of our writes waits may break its connection: OpenSSL 3.0 cannot answer
+ * then. */
 #include "cql/transport_tls.h"
 
 #include "base/address.h"
@@ -28,6 +30,8 @@ enum {
     CIPHER_BYTES = 96,
 };
 
+/* The parts that all sessions share. Owner: its holders, on several threads; the last one frees it.
+ */
 struct cql_tls {
     uint32_t magic;
     unsigned refs;
@@ -49,7 +53,7 @@ struct cql_session {
     char name[CQL_TLS_NAME_BYTES_MAX + 1]; /* looked for in the certificate */
 };
 
-/* The oldest error of the queue: what came after is a consequence. Empties the queue. */
+/* The oldest error of the queue: later errors are consequences. Empties the queue. */
 static const char *queue_reason(void)
 {
     unsigned long e = ERR_peek_error();
@@ -61,6 +65,7 @@ static const char *queue_reason(void)
 
 /* A BIO over a socket. */
 
+/* Tells OpenSSL whether to come again. */
 static int bio_result(BIO *bio, ssize_t result, size_t *n)
 {
     BIO_clear_retry_flags(bio);
@@ -82,7 +87,8 @@ static int bio_write(BIO *bio, const char *from, size_t n, size_t *taken)
     return bio_result(bio, cql_socket_write(BIO_get_data(bio), from, n), taken);
 }
 
-/* The end of the peer is asked of the socket, not here: OpenSSL would answer it with an alert. */
+/* The only question that is answered is a flush: nothing is kept back. The end of the peer is asked
+ * of the socket: OpenSSL would answer it with an alert. */
 static long bio_ctrl(BIO *bio, int what, long number, void *pointer)
 {
     (void)bio;
@@ -102,7 +108,8 @@ static void method_make(struct cql_tls *tls)
 
 /* Files. */
 
-/* OpenSSL has no words for the common mistakes. False: it cannot be read. */
+/* Looks at a file before OpenSSL does, which has no words for the common mistakes. False: it is
+ * missing, empty or not readable. */
 static bool file_look(const char *path, struct err_note *note)
 {
     char c;
@@ -119,7 +126,8 @@ static bool file_look(const char *path, struct err_note *note)
     return n > 0;
 }
 
-/* An encrypted key: nobody is there to be asked. */
+/* Refuses to give the password of an encrypted key: nobody is there to be asked. Notes that it was
+ * asked for. */
 static int password_refuse(char *to, int size, int writing, void *asked)
 {
     (void)to;
@@ -161,6 +169,7 @@ static bool key_read(struct cql_tls *tls, const char *path, const char *cert_pat
     if (!file_look(path, note))
         return false;
     bool asked = false;
+    /* The callback is set for this call alone: it writes into a variable of this function. */
     SSL_CTX_set_default_passwd_cb(tls->ctx, password_refuse);
     SSL_CTX_set_default_passwd_cb_userdata(tls->ctx, &asked);
     bool taken = SSL_CTX_use_PrivateKey_file(tls->ctx, path, SSL_FILETYPE_PEM) == 1;
@@ -179,8 +188,8 @@ static bool key_read(struct cql_tls *tls, const char *path, const char *cert_pat
     return false;
 }
 
-/* Would X509_VERIFY_PARAM_set1_host look for it, and for nothing wider? It takes an empty name for
- * no wish at all, and a dot before it for all names that end so. */
+/* Would X509_VERIFY_PARAM_set1_host not look for it, or for something wider? OpenSSL takes an empty
+ * name for no wish at all, and a dot before it for all names that end so. */
 static bool name_is_bad(const char *name)
 {
     size_t n = strlen(name);
@@ -204,12 +213,14 @@ static bool tls_setup(struct cql_tls *tls, const struct cql_tls_opts *o, struct 
     INVARIANT(SSL_CTX_set_min_proto_version(tls->ctx, TLS1_2_VERSION) == 1);
     (void)SSL_CTX_set_options(tls->ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     (void)SSL_CTX_set_mode(tls->ctx,
+                           /* A write may be taken in part, and offered again from another place:
+                            * the connection's buffer moves. */
                            SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     (void)SSL_CTX_set_session_cache_mode(tls->ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_read_ahead(tls->ctx, 1);
     SSL_CTX_set_default_read_buffer_len(tls->ctx, READ_AHEAD_BYTES);
     SSL_CTX_set_verify(tls->ctx, o->unverified ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
-    /* What the file names is trusted, be it a root or not. */
+    /* A certificate that the file names is trusted, whether it is a root or not. */
     (void)X509_STORE_set_flags(SSL_CTX_get_cert_store(tls->ctx), X509_V_FLAG_PARTIAL_CHAIN);
     if (!ca_read(tls, o->ca_path, note))
         return false;
@@ -260,7 +271,7 @@ void cql_tls_free(struct cql_tls **tp)
 
 /* Sessions. */
 
-/* The name in s, without what is no part of it in a certificate: the dot of the root, or the zone
+/* Sets the name in s, without the parts that no certificate has: the dot of the root, or the zone
  * of an address. False: it is bad. */
 static bool session_name(struct cql_session *s, const char *name)
 {
@@ -271,7 +282,8 @@ static bool session_name(struct cql_session *s, const char *name)
            !name_is_bad(s->name);
 }
 
-/* Whom the certificate must name, and who is asked for by name. */
+/* Says whom the certificate must name, and asks the node for that name (SNI). An address is asked
+ * for by no name. */
 static bool session_expect(struct cql_session *s)
 {
     struct address address;
@@ -297,6 +309,7 @@ struct cql_session *cql_session_new(struct cql_tls *tls, struct cql_socket *sock
     INVARIANT(bio != NULL);
     BIO_set_data(bio, socket);
     BIO_set_init(bio, 1);
+    /* The session owns the BIO from here on. */
     SSL_set_bio(s->ssl, bio, bio);
     SSL_set_connect_state(s->ssl);
     if (!session_name(s, name) || !session_expect(s)) {
@@ -321,7 +334,8 @@ void cql_session_free(struct cql_session **sp)
 
 enum session_act { SESSION_OPENS, SESSION_READS, SESSION_WRITES };
 
-/* Why the handshake ended: a certificate that does not do, first. */
+/* Why the handshake ended. The certificate comes first: a verdict about it is the reason, whatever
+ * the socket says. */
 static void handshake_explain(struct cql_session *s, struct err_note *note)
 {
     long verdict = s->tls->unverified ? X509_V_OK : SSL_get_verify_result(s->ssl);
@@ -350,8 +364,8 @@ static void transfer_explain(struct cql_session *s, const char *doing, struct er
         err_note_set(note, "TLS cannot %s: %s", doing, queue_reason());
 }
 
-/* What a call that failed says. To a reader the peer's end is 0, with its good-bye or without:
- * answers say their lengths, so that one that was cut is seen. */
+/* Turns a call that failed into a result. To a reader the peer's end is 0, with its good-bye or
+ * without: answers say their lengths, so an answer that was cut is seen. */
 static int session_result(struct cql_session *s, int result, enum session_act act,
                           struct err_note *note)
 {
@@ -393,7 +407,7 @@ int cql_session_open(struct cql_session *s, struct err_note *note)
     return 0;
 }
 
-/* A failure behind bytes that moved waits for the next call. */
+/* Bytes that moved are told first; a failure behind them waits for the next call. */
 static ssize_t session_moved(struct cql_session *s, size_t moved, int outcome,
                              struct err_note *note)
 {
@@ -415,6 +429,7 @@ ssize_t cql_session_read(struct cql_session *s, char *to, size_t n, struct err_n
         ERR_clear_error();
         int result = SSL_read_ex(s->ssl, to + got, n - got, &one);
         got += one;
+        /* More is unpacked already: a reader who waited for the socket would not hear of it. */
         if (result == 1 && got < n && SSL_has_pending(s->ssl))
             continue;
         if (result == 1)
@@ -426,12 +441,13 @@ ssize_t cql_session_read(struct cql_session *s, char *to, size_t n, struct err_n
     return session_moved(s, got, outcome, note);
 }
 
-/* A node that refuses says why before it hangs up, and writing finds out first: version 1.3 has no
- * other moment to tell a client that its certificate does not do. */
+/* A node that refuses says why before it hangs up, and a write finds that out first. Version 1.3
+ * has no other moment to tell a client that its certificate does not do. */
 static void write_explain(struct cql_session *s)
 {
     char c;
     size_t one;
+    /* The write's own error stays the reason unless the node has said a better one. */
     int write_error = s->socket->error;
     s->socket->error = 0;
     int result = SSL_read_ex(s->ssl, &c, 1, &one);
@@ -441,7 +457,7 @@ static void write_explain(struct cql_session *s)
     ERR_clear_error();
 }
 
-/* A record at a time until all is taken or the socket is full. */
+/* Writes a record at a time until all is taken or the socket is full. */
 ssize_t cql_session_write(struct cql_session *s, const char *from, size_t n, struct err_note *note)
 {
     size_t taken = 0;
@@ -468,7 +484,7 @@ bool cql_session_holds(const struct cql_session *s)
     return !s->waiting && !s->failed && SSL_has_pending(s->ssl) == 1;
 }
 
-/* Nothing is waited for: neither room for the good-bye, nor the node's. */
+/* Says good-bye, and waits for neither room nor the node's answer. */
 void cql_session_close(struct cql_session *s)
 {
     if (s->failed || !SSL_is_init_finished(s->ssl))

@@ -1,7 +1,9 @@
 /* value.c - values to bind to a statement, one behind the other as the protocol has them.
  *
- * A value is its length as [int], then its bytes. A failed append leaves the count as if it had
- * been made: whoever reads the values asks cql_values_status first. */
+ * A value is its length as [int], then its bytes. Collections and tuples are opened and closed
+ * around their items.
+ * Invariant: a failed append leaves the count as if it had been made, and fails the bytes. So
+ * callers put values without a look at each, and who reads them asks cql_values_status first. */
 #include "cql/value.h"
 
 #include <string.h>
@@ -42,7 +44,7 @@ static void put_length(struct cql_values *v, uint32_t length)
     v->count++;
 }
 
-/* Room for a value of n bytes; NULL: there is none. */
+/* Counts a value and makes room for its n bytes; NULL: there is no room. */
 static inline char *put_room(struct cql_values *v, size_t n)
 {
     v->count++;
@@ -127,6 +129,7 @@ void cql_put_date(struct cql_values *v, int32_t days_since_1970)
     cql_put_i32(v, (int32_t)((uint32_t)days_since_1970 ^ 0x80000000u)); /* 1970 is 2^31 */
 }
 
+/* The length, and of a collection the count, are written when it is closed. */
 struct cql_open cql_put_open(struct cql_values *v, bool counted)
 {
     struct cql_open open = { .at = v->bytes.n, .before = v->count, .counted = counted };
@@ -137,6 +140,7 @@ struct cql_open cql_put_open(struct cql_values *v, bool counted)
 void cql_put_close(struct cql_values *v, struct cql_open open, bool of_pairs)
 {
     unsigned items = v->count - open.before;
+    /* Its items are one value of the statement. */
     v->count = open.before + 1;
     INVARIANT(!of_pairs || items % 2 == 0);
     if (v->bytes.failed)
@@ -147,6 +151,7 @@ void cql_put_close(struct cql_values *v, struct cql_open open, bool of_pairs)
         put_be32(at + LENGTH_BYTES, of_pairs ? items / 2 : items);
 }
 
+/* INT lengths below 0 are null and unset, without bytes. */
 str cql_value_at(const struct cql_values *v, unsigned index)
 {
     INVARIANT(index < v->count);

@@ -1,8 +1,9 @@
 /* wire.c - requests as bytes: the head, and the bodies of both versions.
  *
- * Version 5 differs in the width of the flags, in the id of the result's metadata, and in the
- * keyspace and the instant that a request may name. A failed append fails the buffer, and so do
- * values that failed: whoever sends asks the buffer once. */
+ * Version 5 differs in the width of the flags and in the id of the result's metadata. A request may
+ * also name the keyspace and the instant.
+ * Invariant: a failed append fails the buffer, and so do values that failed. So a sender asks the
+ * buffer once, behind all appends. */
 #include "cql/wire.h"
 
 #include <string.h>
@@ -34,6 +35,7 @@ struct cql_head cql_head_get(const char *at)
                               .body_bytes = get_be32(at + HEAD_LENGTH_AT) };
 }
 
+/* The length is filled in by the end: the body is written straight behind. */
 size_t cql_wire_begin(struct buf *out, unsigned version, unsigned flags, int16_t stream,
                       enum cql_opcode op)
 {
@@ -95,6 +97,7 @@ void cql_body_register(struct buf *out, const str *events, unsigned count)
         buf_put_str16(out, events[i]);
 }
 
+/* SASL PLAIN: no identity to act for, then user and password. */
 void cql_body_auth_plain(struct buf *out, str user, str password)
 {
     INVARIANT(user.n <= UINT16_MAX);
@@ -136,7 +139,7 @@ const char *cql_consistency_name(enum cql_consistency c)
     return (unsigned)c < CQL_CONSISTENCIES ? consistency_names[c] : "?";
 }
 
-/* The count of values, then those. */
+/* Appends the count of values, then the values as they lie. */
 static void put_values(struct buf *out, const struct cql_values *values)
 {
     if (cql_values_status(values) != ERR_OK) {
@@ -147,9 +150,10 @@ static void put_values(struct buf *out, const struct cql_values *values)
     buf_put(out, buf_str(&values->bytes));
 }
 
-/* What QUERY, EXECUTE and BATCH have in common. */
+/* The flags that QUERY, EXECUTE and BATCH have in common. */
 static unsigned params_flags(unsigned version, const struct cql_params *p)
 {
+    /* A server of version 4 would run the statement without the instant. */
     INVARIANT(version >= 5 || p->now_s == CQL_NO_NOW);
     unsigned flags = 0;
     if (p->serial != CQL_ANY)
@@ -170,7 +174,7 @@ static void put_flags(struct buf *out, unsigned version, const struct cql_params
         buf_put_u8(out, (uint8_t)flags);
 }
 
-/* What is behind the values and the page, as flagged. */
+/* Appends what stands behind the values and the page, in the order of the protocol. */
 static void put_tail(struct buf *out, const struct cql_params *p, unsigned flags)
 {
     if (flags & WITH_SERIAL)
@@ -183,6 +187,7 @@ static void put_tail(struct buf *out, const struct cql_params *p, unsigned flags
         buf_put_be32(out, (uint32_t)p->now_s);
 }
 
+/* QUERY and EXECUTE: consistency, flags, and then each part that a flag announces. */
 static void put_params(struct buf *out, unsigned version, const struct cql_values *values,
                        const struct cql_params *p, unsigned flags)
 {
@@ -238,6 +243,7 @@ void cql_batch_begin(struct buf *out, enum cql_batch_kind kind, unsigned count)
     buf_put_be16(out, (uint16_t)count);
 }
 
+/* A batch always says the count, also 0. */
 static void batch_values(struct buf *out, const struct cql_values *values)
 {
     if (values == NULL)
