@@ -18,8 +18,8 @@ enum { TEXT_BYTES_MAX = 256 };
 #define CELL "scope = ? AND kind = 0 AND key = ?"
 #define NOTE "scope = ? AND kind = 1 AND key = ?"
 
-/* The keyspace stands between the two. */
-/* idempotent: a statement with IF is not, for a second try is refused by the first one's effect. */
+/* The keyspace stands between before and behind. A statement with IF is not idempotent: the effect
+ * of the first try refuses the second. */
 static const struct {
     const char *name, *before, *behind, *takes, *gives;
     bool idempotent;

@@ -11,9 +11,9 @@
 
 /* Do so many traces lie below the lowest stored render that upkeep has to forget some? Only these
  * can go: names are forgotten from the lowest up. */
-/* traces and rows are in the order of names, so those below the first row come first. */
 static bool traces_crowd(const struct title_memory *m)
 {
+    /* Traces and rows are in the order of names, so those below the first row come first. */
     size_t below = 0;
     while (
         below < m->traces_count &&

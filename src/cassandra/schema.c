@@ -87,7 +87,6 @@ static void text_set(struct schema *s, const char *format, ...)
     INVARIANT(n > 0 && n < (int)sizeof s->text); /* what goes in is bounded */
 }
 
-/* The statement of a step of an apply. */
 /* Makes the statement of a step, and sends it. Statements go as text: the client prepares nothing
  * whose table may be missing. */
 static void schema_step(struct schema *s, enum step step)

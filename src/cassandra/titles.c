@@ -24,6 +24,7 @@ enum { TEXT_BYTES_MAX = 512 };
 static const struct {
     const char *name, *before, *behind, *takes, *gives;
 } rows[TITLES_STATEMENTS] = {
+    /* All facts of a title come with one reading. */
     [TITLES_FACTS] = { "title.facts", "SELECT fact FROM ", ".title WHERE " KEY, "text, text, text",
                        "blob" },
     [TITLES_FACT_PUT] = { "title.fact_put", "INSERT INTO ",
@@ -34,6 +35,7 @@ static const struct {
                              ".title WHERE " KEY " AND kind = ? AND rev = ? AND "
                              "tid = ? AND at = ? AND n = ? AND srv = ?",
                              "text, text, text, tinyint, bigint, blob, bigint, int, int", "" },
+    /* Bodies: one render's bytes in chunks, and the newest bytes of a content. */
     [TITLES_BODY] = { "body.get", "SELECT chunk, bytes FROM ",
                       ".body WHERE " KEY " AND content = ? AND "
                       "rev = ? AND tid = ? AND digest = ?",
@@ -45,10 +47,12 @@ static const struct {
     [TITLES_NEWEST] = { "body.newest", "SELECT rev, tid, digest, bytes FROM ",
                         ".body WHERE " KEY " AND content = ? LIMIT 1", "text, text, text, text",
                         "bigint, blob, blob, blob" },
+    /* A range of names, so one tombstone covers neighbours that go together. */
     [TITLES_BODY_CULL] = { "body.cull", "DELETE FROM ",
                            ".body WHERE " KEY " AND content = ? AND "
                            "(rev, tid) >= (?, ?) AND (rev, tid) <= (?, ?)",
                            "text, text, text, text, bigint, blob, bigint, blob", "" },
+    /* Words belong to the title itself, in whatever bucket: so the key has no bucket. */
     [TITLES_WORDS] = { "word.get", "SELECT at, srv, how, word FROM ",
                        ".word WHERE domain = ? AND title = ? LIMIT ?", "text, text, int",
                        "bigint, int, tinyint, blob" },
@@ -64,6 +68,7 @@ static const struct {
                       "text, text", "blob" },
     [TITLES_NOTE_PUT] = { "note.put", "INSERT INTO ",
                           ".note (domain, note, bytes) VALUES (?, ?, ?)", "text, text, blob", "" },
+    /* The list of a bucket's titles, in shards and in the order of titles. */
     [TITLES_LISTED] = { "titles.list", "SELECT title FROM ",
                         ".titles WHERE " SHARD " AND title >= ? LIMIT ?",
                         "text, text, tinyint, text, int", "text" },
@@ -76,6 +81,7 @@ static const struct {
     [TITLES_LISTED_DELETE] = { "titles.delete", "DELETE FROM ",
                                ".titles WHERE " SHARD " AND title = ?", "text, text, tinyint, text",
                                "" },
+    /* Stashed titles. Of each title the row with the latest end comes first, and stands for all. */
     [TITLES_STASHED] = { "stashes.list", "SELECT title, until FROM ",
                          ".stashes WHERE " SHARD " AND title >= ? "
                          "GROUP BY bucket, domain, shard, title LIMIT ?",
@@ -84,6 +90,7 @@ static const struct {
                              ".stashes (bucket, domain, shard, title, until) "
                              "VALUES (?, ?, ?, ?, ?) USING TTL ?",
                              "text, text, tinyint, text, bigint, int", "" },
+    /* A partition is a shard of one hour of a data centre. Rows end by TTL: nobody deletes them. */
     [TITLES_DUE] = { "due.list", "SELECT bucket, domain, title FROM ",
                      ".due WHERE dc = ? AND hour = ? AND shard = ?", "text, int, tinyint",
                      "text, text, text" },
@@ -91,11 +98,13 @@ static const struct {
                          ".due (dc, hour, shard, due_at, bucket, domain, title) "
                          "VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ?",
                          "text, int, tinyint, bigint, text, text, text, int", "" },
+    /* The sweep walks a part of the token ring: each title once, with the token to go on from. */
     [TITLES_SWEPT] = { "title.sweep",
                        "SELECT DISTINCT bucket, domain, title, token(bucket, domain, title) FROM ",
                        ".title WHERE token(bucket, domain, title) > ? "
                        "AND token(bucket, domain, title) <= ? LIMIT ?",
                        "bigint, bigint, int", "text, text, text, bigint" },
+    /* Leases: who sweeps a part, until when, and how far. The epoch shuts out an earlier holder. */
     [TITLES_LEASES] = { "lease.list", "SELECT part, holder, epoch, until, place, done_at FROM ",
                         ".lease WHERE job = ?", "text",
                         "int, bigint, bigint, bigint, bigint, bigint" },

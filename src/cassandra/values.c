@@ -28,6 +28,8 @@ static const struct {
     const char *name, *before, *behind, *takes, *gives;
     bool differs;
 } texts[VALUES_STATEMENTS] = {
+    /* Rows without their bytes, the newest first. AFTER: the rows of a list's next page. ROW: one
+     * alone. */
     [VALUES_META] = { "value.rows", META, ".value WHERE " KEY, T_KEY, G_META, false },
     [VALUES_META_AFTER] = { "value.rows_after", META,
                             ".value WHERE " KEY " AND (rev, tid) < (?, ?)", T_KEY ", bigint, blob",
@@ -39,11 +41,13 @@ static const struct {
                                 T_KEY ", bigint, blob", G_META, false },
     [VALUES_META_ROW] = { "value.row", META, ".value WHERE " KEY " AND rev = ? AND tid = ?",
                           T_KEY ", bigint, blob", G_META, false },
+    /* Rows with their bytes. A larger value has its bytes in value_chunk instead. */
     [VALUES_FULL] = { "value.get", FULL, ".value WHERE " KEY, T_KEY, G_FULL, false },
     [VALUES_FULL_REV] = { "value.get_rev", FULL, ".value WHERE " KEY " AND rev = ?",
                           T_KEY ", bigint", G_FULL, false },
     [VALUES_FULL_ROW] = { "value.get_row", FULL, ".value WHERE " KEY " AND rev = ? AND tid = ?",
                           T_KEY ", bigint, blob", G_FULL, false },
+    /* Makes a batch depend on the key's version: all of it is applied, or nothing. */
     [VALUES_DECIDE] = { "value.decide", "UPDATE ",
                         ".value USING TTL ? SET ver = ? WHERE " KEY " IF ver = ?",
                         "int, blob, " T_KEY ", blob", NULL, true },
@@ -54,6 +58,7 @@ static const struct {
                      T_KEY ", bigint, blob, blob, bigint, bigint, bigint, bigint, bigint, blob, "
                            "blob, int",
                      NULL, false },
+    /* Sets a row's end; the TTL here is of that column alone. */
     [VALUES_MOVE] = { "value.move", "UPDATE ",
                       ".value USING TTL ? SET expires = ? WHERE " KEY " AND rev = ? AND tid = ?",
                       "int, bigint, " T_KEY ", bigint, blob", NULL, false },
@@ -64,6 +69,7 @@ static const struct {
     [VALUES_DELETE_ROW] = { "value.delete_row", "DELETE FROM ",
                             ".value WHERE " KEY " AND rev = ? AND tid = ?", T_KEY ", bigint, blob",
                             NULL, false },
+    /* Chunks stand under the id of their write, so two writes never share one. */
     [VALUES_CHUNK_PUT] = { "value_chunk.put", "INSERT INTO ",
                            ".value_chunk (bucket, domain, made, key, id, chunk, bytes) "
                            "VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ?",
@@ -76,9 +82,11 @@ static const struct {
     [VALUES_CHUNK_DELETE] = { "value_chunk.delete", "DELETE FROM ",
                               ".value_chunk WHERE " KEY " AND id = ?", T_KEY ", blob", NULL,
                               false },
+    /* Whole keys of a dropped bucket. */
     [VALUES_DROP] = { "value.drop", "DELETE FROM ", ".value WHERE " KEY, T_KEY, NULL, false },
     [VALUES_CHUNK_DROP] = { "value_chunk.drop", "DELETE FROM ", ".value_chunk WHERE " KEY, T_KEY,
                             NULL, false },
+    /* The list of a bucket's keys, in shards: a partition has a bounded share of them. */
     [VALUES_KEY_PUT] = { "value_key.put", "INSERT INTO ",
                          ".value_key (bucket, domain, made, shard, key) VALUES (?, ?, ?, ?, ?)",
                          "text, text, blob, tinyint, blob", NULL, false },
@@ -111,6 +119,7 @@ static const struct {
                            "bigint, bigint, bigint, bigint, text, bigint", NULL, true },
 };
 
+/* The statement borrows its text, so v keeps the text for its life. */
 static bool statement_add(struct values *v, unsigned i, struct err_note *note)
 {
     v->texts[i] = malloc(TEXT_BYTES_MAX);
@@ -129,6 +138,8 @@ static bool statement_add(struct values *v, unsigned i, struct err_note *note)
 
 /* ---- the store ---- */
 
+/* This store keeps no tables with queries: both ways to one are refused with the name of the table.
+ */
 static enum store_start query_refuse(struct table_store *s, struct table_query *q)
 {
     (void)s;

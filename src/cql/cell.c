@@ -18,6 +18,7 @@ static const char *cell_of(const struct cql_cell *c, size_t n)
     return c->null || c->bytes.n != n ? NULL : c->bytes.p;
 }
 
+/* Takes a cell of any type: a caller may read the bytes on its own. */
 bool cql_get_bytes(const struct cql_cell *c, str *out)
 {
     if (c->null)
@@ -51,6 +52,7 @@ bool cql_get_i64(const struct cql_cell *c, int64_t *out)
 {
     size_t size = integer_bytes(c->column->spec.type);
     const char *at = cell_of(c, size);
+    /* Whole numbers have a sign, so the casts below widen with it. */
     if (at == NULL || size == 0)
         return false;
     if (size == 8)
@@ -123,6 +125,7 @@ bool cql_get_date(const struct cql_cell *c, int32_t *days_since_1970)
     return true;
 }
 
+/* The length alone tells the family of an address. */
 bool cql_get_inet(const struct cql_cell *c, char out[46])
 {
     if (c->null || c->column->spec.type != CQL_INET || (c->bytes.n != 4 && c->bytes.n != 16))
@@ -152,6 +155,8 @@ static bool items_of_collection(const struct cql_cell *c, unsigned types, struct
     return true;
 }
 
+/* The count comes from the type, and the bytes may end before it: a field that was added later is
+ * missing from older values. */
 static bool items_of_tuple(const struct cql_cell *c, struct cql_items *out)
 {
     struct cursor types = { .rest = c->column->spec.rest };
@@ -223,6 +228,7 @@ bool cql_items_next(struct cql_items *i, struct cql_cell *out)
 {
     if (i->left == 0 || i->rest.failed)
         return false;
+    /* A fault ends the walk: the place of the next item is not known. */
     bool tuple = i->columns == 0;
     struct cql_cell cell = { .column = &i->column[tuple ? 0 : i->taken % i->columns] };
     if (tuple && !items_next_type(i)) {

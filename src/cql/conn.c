@@ -157,7 +157,7 @@ bool cql_conn_write(struct cql_conn *c)
 void cql_conn_flush(struct cql_conn *c)
 {
     MAGIC_CHECK(c, CQL_CONN_MAGIC);
-    /* Before TLS is up nothing may go out. */
+    /* Nothing may go out before the socket is connected and TLS is up. */
     if (c->gone || !c->secured)
         return;
     if (c->staged.n > 0) {

@@ -51,6 +51,7 @@ const char *cql_code_name(int32_t code)
 err cql_failure_err(const struct cql_failure *f)
 {
     const struct failure_row *row = row_of(f->code);
+    /* An unknown code says nothing of the request, so the caller may try again later. */
     return row == NULL ? ERR_UNAVAILABLE : row->why;
 }
 
@@ -101,7 +102,6 @@ static enum cql_write_kind write_kind_take(struct cursor *c)
 
 /* UNAVAILABLE says first how many replicas are required; all other codes say first how many
  * answered. */
-/* Unavailable says how many are required first; the others, how many answered. */
 static void take_unavailable(struct cursor *c, struct cql_failure *out)
 {
     out->consistency = (enum cql_consistency)cursor_be16(c);
@@ -132,7 +132,7 @@ static void take_failed(struct cursor *c, unsigned version, struct cql_failure *
     for (uint32_t i = 0; i < failed && !c->failed; i++) {
         (void)cursor_bytes(c, cursor_u8(c)); /* its address */
         uint16_t reason = cursor_be16(c);
-        if (i == 0)
+        if (i == 0) /* one reason is enough for the note */
             out->reason = reason;
     }
 }

@@ -200,7 +200,7 @@ void cql_look_event(struct cql *c, const struct cql_event *e)
     case CQL_EVENT_SCHEMA:
         if (str_eq(e->schema.target, STR("KEYSPACE")))
             cql_look_soon(c, LOOK_AFTER_EVENT_MS);
-        /* Statements of a type or function may be any of its keyspace. */
+        /* Any statement of the keyspace may use a type or a function. */
         cql_known_changed(c, e->schema.keyspace,
                           str_eq(e->schema.target, STR("TABLE")) ? e->schema.name : STR_NONE);
         if (c->opts.schema != NULL)

@@ -16,6 +16,7 @@ enum { COLUMN_BYTES_MIN = 2 + 2, INDEX_BYTES = 2 };
 static void columns_walk(struct cursor *c, bool global, unsigned count, struct cql_column *at)
 {
     struct cql_column column = { .keyspace = STR_NONE };
+    /* One keyspace and one table for all columns. */
     if (global) {
         column.keyspace = cursor_str16(c);
         column.table = cursor_str16(c);
@@ -108,6 +109,7 @@ err cql_metadata_take(struct cursor *c, unsigned version, struct cql_metadata *o
     uint32_t flags = cursor_be32(c);
     if (version < 5)
         flags &= ~(uint32_t)FLAG_CHANGED; /* a bit without a meaning there */
+    /* The count is there all the same when the columns are left out. */
     bool none = (flags & FLAG_NO_COLUMNS) != 0;
     err why = count_take(c, none ? 0 : COLUMN_BYTES_MIN, &m.count, note);
     if (why == ERR_OK)
@@ -134,6 +136,7 @@ static err partition_take(struct cursor *c, unsigned markers, struct cql_prepare
         return ERR_CORRUPT;
     }
     p->partition_count = 0;
+    /* All indexes are read, also too many: the columns stand behind them. */
     for (uint32_t i = 0; i < count; i++) {
         uint16_t index = cursor_be16(c);
         if (index >= markers) {

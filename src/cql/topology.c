@@ -296,9 +296,9 @@ static void local_dc_judge(struct cql *c)
     c->control.said = true;
 }
 
-/* Replicas are lists of indexes in the ring: they go with it. */
 /* ---- the ring ---- */
 
+/* Replicas are lists of indexes in the ring, so they go with the ring. */
 static void ring_drop(struct cql *c)
 {
     cql_ring_free(&c->ring);

@@ -38,7 +38,7 @@ ssize_t cql_socket_read(struct cql_socket *s, char *to, size_t n)
     do
         got = recv(s->fd, to, n, MSG_DONTWAIT);
     while (got < 0 && errno == EINTR);
-    s->ended = s->ended || got == 0;
+    s->ended = s->ended || got == 0; /* the node has closed its side */
     return socket_result(s, got, CQL_WANT_READ);
 }
 
@@ -57,6 +57,7 @@ struct cql_transport *cql_transport_new(int fd, struct cql_tls *tls, const char 
     INVARIANT(t != NULL);
     *t = (struct cql_transport){ .magic = CQL_TRANSPORT_MAGIC, .socket.fd = fd };
     if (tls != NULL) {
+        /* Without a session the transport is broken at once: cql_transport_open tells why. */
         t->session = cql_session_new(tls, &t->socket, host, &t->why);
         t->broken = t->session == NULL;
     }
@@ -126,12 +127,15 @@ ssize_t cql_transport_write(struct cql_transport *t, const char *from, size_t n,
     return transport_result(t, result, "write", note);
 }
 
+/* A session may have decrypted more than the last read took. A poll of the socket would not tell.
+ */
 bool cql_transport_holds(const struct cql_transport *t)
 {
     MAGIC_CHECK(t, CQL_TRANSPORT_MAGIC);
     return !t->broken && t->session != NULL && cql_session_holds(t->session);
 }
 
+/* A broken session says no good-bye: SSL_shutdown must not follow a fatal error. */
 void cql_transport_close(struct cql_transport *t)
 {
     MAGIC_CHECK(t, CQL_TRANSPORT_MAGIC);

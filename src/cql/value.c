@@ -60,6 +60,7 @@ void cql_put_null(struct cql_values *v)
     put_length(v, length_null);
 }
 
+/* An unset value leaves its column as it is; null deletes the cell. */
 void cql_put_unset(struct cql_values *v)
 {
     put_length(v, length_unset);
@@ -143,7 +144,7 @@ void cql_put_close(struct cql_values *v, struct cql_open open, bool of_pairs)
     /* Its items are one value of the statement. */
     v->count = open.before + 1;
     INVARIANT(!of_pairs || items % 2 == 0);
-    if (v->bytes.failed)
+    if (v->bytes.failed) /* the place of the length may not exist */
         return;
     char *at = v->bytes.p + open.at;
     put_be32(at, (uint32_t)(v->bytes.n - open.at - LENGTH_BYTES));

@@ -13,7 +13,7 @@ enum {
     WITH_VALUES = 0x0001,
     WITHOUT_COLUMNS = 0x0002,
     WITH_PAGE_ROWS = 0x0004,
-    WITH_PAGE_STATE = 0x0008,
+    WITH_PAGE_STATE = 0x0008, /* 0x40, names beside values, is not used */
     WITH_SERIAL = 0x0010,
     WITH_TIMESTAMP = 0x0020,
     WITH_KEYSPACE = 0x0080,
@@ -22,6 +22,7 @@ enum {
 /* Flags of PREPARE. */
 enum { PREPARE_WITH_KEYSPACE = 0x01 };
 
+/* A request is told from an answer by the top bit of the version. */
 enum { HEAD_LENGTH_AT = 5, ANSWER_BIT = 0x80 };
 
 struct cql_head cql_head_get(const char *at)
@@ -55,6 +56,7 @@ void cql_wire_end(struct buf *out, size_t begun)
 {
     if (out->failed)
         return;
+    /* The head found its room, since nothing failed. */
     INVARIANT(out->n >= begun + CQL_HEAD_BYTES);
     size_t bytes = out->n - begun - CQL_HEAD_BYTES;
     if (bytes > CQL_BODY_BYTES_MAX) {
@@ -79,6 +81,7 @@ static void put_str32(struct buf *out, str s)
         memcpy(at + 4, s.p, s.n);
 }
 
+/* A [string map]: the count of pairs, then name and value of each. */
 void cql_body_startup(struct buf *out, const struct cql_pair *options, unsigned count)
 {
     INVARIANT(count <= UINT16_MAX);
@@ -165,6 +168,7 @@ static unsigned params_flags(unsigned version, const struct cql_params *p)
     return flags;
 }
 
+/* In version 4 the flags are a byte: all flags beyond need version 5 (params_flags). */
 static void put_flags(struct buf *out, unsigned version, const struct cql_params *p, unsigned flags)
 {
     buf_put_be16(out, (uint16_t)p->consistency);
@@ -210,6 +214,7 @@ static void put_params(struct buf *out, unsigned version, const struct cql_value
     put_tail(out, p, flags);
 }
 
+/* EXECUTE has no keyspace of its own: the prepared statement has its table's. */
 static unsigned keyspace_flag(unsigned version, const struct cql_params *p)
 {
     INVARIANT(version >= 5 || p->keyspace.n == 0);
@@ -228,7 +233,7 @@ void cql_body_execute(struct buf *out, unsigned version, str id, str columns_id,
 {
     buf_put_str16(out, id);
     if (version >= 5)
-        buf_put_str16(out, columns_id);
+        buf_put_str16(out, columns_id); /* the node tells a change of these columns */
     put_params(out, version, values, p, 0);
 }
 

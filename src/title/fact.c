@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { FACT_VERSION = 1 };
+/* A table has revisions as bigint, which has a sign. */
 #define FACT_REV_MAX ((uint64_t)INT64_MAX)
 
 const char *fact_name(enum fact_what what)
@@ -156,6 +157,7 @@ str fact_encode(const struct fact *f, char *out)
         put_be64(at, f->rev_last);
         at += 8;
     }
+    /* The caller's bytes have exactly this bound (fact.h). */
     INVARIANT(at - out <= FACT_BYTES_MAX);
     return (str){ .p = out, .n = (size_t)(at - out) };
 }
@@ -207,12 +209,14 @@ static bool fact_name_is_right(const struct fact *f)
     bool unmade = page_name_is_unmade(f->name), none = f->name.rev == 0;
     if (f->name.rev > FACT_REV_MAX || f->name.tid.ticks > TID_TICKS_MAX || (none && !unmade))
         return false;
-    if (f->what == FACT_FENCE)
+    if (f->what == FACT_FENCE) /* of the whole title */
         return none;
     if (fact_is_mark(f))
         return unmade;
     if (f->what == FACT_WORD)
         return unmade && !none;
+    /* A purge is of a title, a revision or a render, and a release of a revision or a render. All
+     * other facts are of one render. */
     return fact_is_purge(f) || (f->what == FACT_RELEASE && !none) || !unmade;
 }
 
@@ -221,6 +225,7 @@ err fact_decode(str value, struct fact *out, struct page_content *contents)
 {
     struct cursor c = { .rest = value };
     uint8_t version = cursor_u8(&c), what = cursor_u8(&c);
+    /* An unknown version is damage: all servers must read a new version before one writes it. */
     if (version != FACT_VERSION || what < FACT_WORD || what >= FACT_WHATS)
         return ERR_CORRUPT;
     *out = (struct fact){ .what = (enum fact_what)what };
@@ -246,6 +251,7 @@ err fact_decode(str value, struct fact *out, struct page_content *contents)
         out->joined_at = fact_get_time(&c);
     if (fact_is_mark(out))
         out->rev_last = cursor_be64(&c);
+    /* A mark is of the revisions from name.rev to rev_last. */
     bool right = !fact_is_mark(out) || out->rev_last >= out->name.rev;
     return right && cursor_done(&c) ? ERR_OK : ERR_CORRUPT;
 }

@@ -63,6 +63,7 @@ store_time retention_due(const struct page_policy *p, const struct page_render *
 {
     if (is_never(r->out_at))
         return STORE_TIME_NEVER;
+    /* The longest reason wins, so a pin only ever moves the end back. */
     store_time due = store_time_add(r->out_at, window_ns(p));
     due = store_time_max(due, r->requested_until);
     due = store_time_max(due, r->stash_until);
@@ -123,6 +124,7 @@ void retention_keep(const struct page_policy *p, struct page_render *r)
     r->due_at = STORE_TIME_NEVER;
 }
 
+/* A reader may have the render until now, so due_at is not set before now. */
 void retention_repin(const struct page_policy *p, struct page_render *r, store_time now)
 {
     r->due_at = store_time_max(retention_due(p, r), now);
@@ -166,7 +168,7 @@ static bool is_recent(const struct page_policy *p, const struct page_render *r, 
     return store_time_before(now, store_time_add(r->superseded_at, p->grace_ttl_ns));
 }
 
-/* The order is that of the header: the strongest reason is told. */
+/* A render past due is culled, hidden or not. Then the strongest reason is told. */
 enum page_state retention_state(const struct page_policy *p, const struct page_render *r,
                                 store_time now)
 {

@@ -15,6 +15,7 @@ int page_name_cmp(struct page_name a, struct page_name b)
     return tid_cmp(a.tid, b.tid);
 }
 
+/* A tid of zeros is no render's, so it lies before all renders of the revision. */
 struct page_name page_name_low(uint64_t rev)
 {
     return (struct page_name){ .rev = rev };
@@ -48,6 +49,7 @@ const struct page_content *page_content_find(const struct page_render *r, str na
     return NULL;
 }
 
+/* In the blob, headers stand before the body of each content. */
 uint64_t page_render_bytes(const struct page_render *r)
 {
     uint64_t n = 0;
