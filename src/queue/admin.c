@@ -1,4 +1,6 @@
-/* admin.c - looking into a queue and changing what is in it. */
+/* admin.c - looking into a queue and changing what is in it, for the administration in app:
+ * figures, deleting, clearing, decisions. Thread: pool. Deleting and clearing are told_jobs
+ * (store/job.h): they hold no thread while a store answers later. */
 #include "queue/order/flush.h"
 
 #include "base/buf.h"
@@ -9,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Ids of one chunk of a clear; bounds of a text and of waiting. */
 enum {
     ADMIN_CHUNK = 500,
     WHY_BYTES_MAX = 4 << 20,
@@ -17,6 +20,7 @@ enum {
     PROGRESS_NOTE_BYTES = 180, /* of what failed */
 };
 
+/* Without the lock: partitions are never taken away. */
 err part_check(struct queue *q, uint32_t partition, struct err_note *note)
 {
     if (partition < atomic_load(&q->parts_shown))
@@ -44,8 +48,8 @@ err part_readable(const struct part *p, struct err_note *note)
     return why;
 }
 
-/* Its store did not answer who looked there: it is probed, and those who come meanwhile do not
- * wait. */
+/* A store did not answer a look into a partition. The store is probed, and those who come
+ * meanwhile do not wait. */
 void part_looked(const struct part *p, err why)
 {
     if (why != ERR_UNAVAILABLE && why != ERR_TIMEOUT)
@@ -58,6 +62,7 @@ void part_looked(const struct part *p, err why)
 
 /* ---- stats ---- */
 
+/* Sums over the items in memory: a sample, when more are in the store. */
 struct ages {
     store_time now;
     double sum_ns, leased_sum_ns;
@@ -73,6 +78,7 @@ static void add_age(void *ctx, struct hash_node *n)
 {
     struct ages *a = ctx;
     const struct qitem *it = CONTAINER_OF(n, struct qitem, by_id);
+    /* A schedule has no age: it is not ready yet. */
     if (it->state == QITEM_SCHEDULED || (it->state == QITEM_ENDING && it->from == QITEM_SCHEDULED))
         return;
     a->count++;
@@ -85,6 +91,7 @@ static void add_age(void *ctx, struct hash_node *n)
     }
 }
 
+/* The worst comes first: a client sees one state. */
 static const char *state_of(const struct part *p, enum place_status s)
 {
     if (p->foreign)
@@ -103,6 +110,7 @@ static void part_stats(struct part *p, store_time now, struct queue_part_stats *
     struct ages ages = { .now = now };
     struct qitem *head = part_head(p);
     hash_each(&p->items, add_age, &ages);
+    /* The store's counts have a grant as ready until it is written; here it is leased. */
     int64_t ready = p->ready - p->granting;
     *out = (struct queue_part_stats){
         .partition = p->number,
@@ -123,6 +131,7 @@ static void part_stats(struct part *p, store_time now, struct queue_part_stats *
     };
 }
 
+/* Partitions that are added meanwhile are left out: the array is made before the lock. */
 err queue_stats_get(struct queue *q, struct arena *a, struct queue_stats *out)
 {
     uint32_t count = atomic_load(&q->parts_shown);
@@ -166,6 +175,7 @@ struct removal {
 /* At the home of who is told. */
 static void admin_removed(struct queue_change *c, err why)
 {
+    /* The change is over: what it used goes before the caller is told. */
     struct removal *r = CONTAINER_OF(c, struct removal, change);
     struct queue_later *later = r->later;
     if (why != ERR_OK)
@@ -173,6 +183,7 @@ static void admin_removed(struct queue_change *c, err why)
     arena_fini(&r->arena);
     free(r);
     later->why = why;
+    /* Runs here, since this is later's home already. */
     later->task.run(&later->task);
 }
 
@@ -182,6 +193,7 @@ static err remove_start(struct queue *q, const struct removing *w)
     struct removal *r = calloc(1, sizeof *r);
     INVARIANT(r != NULL);
     arena_init(&r->arena, ADMIN_ARENA_BYTES_MAX);
+    /* Copies: the caller's ids need not last until the change is over. */
     struct queue_change_item *items = arena_calloc(&r->arena, (size_t)w->count + 1, sizeof *items);
     for (unsigned i = 0; items != NULL && i < w->count; i++)
         items[i].id = arena_copy(&r->arena, w->ids[i]);
@@ -199,6 +211,7 @@ static err remove_start(struct queue *q, const struct removing *w)
         .done = admin_removed,
         .deadline = mono_add_ms(clock_mono(q->all->opts.clock), ADMIN_WAIT_MS)
     };
+    /* Stays when there is no memory; queue_change_start begins with an empty note. */
     err_note_set(&r->change.note, "queue is overloaded; try again later");
     err why = arena_is_starved(&r->arena) ? ERR_LIMIT : queue_change_start(&r->change);
     if (why == ERR_OK)
@@ -219,6 +232,7 @@ void progress_note(struct err_note *note, unsigned done, unsigned count, const c
 
 /* ---- deleting: chunk after chunk ---- */
 
+/* One order to delete, made by queue_items_delete; deletion_end frees it. */
 struct deletion {
     struct told_job told;
     const struct queue_deletion *order;
@@ -244,7 +258,7 @@ static err deletion_ask(struct told_job *j)
                                 .count = d->count,
                                 .note = d->note,
                                 .later = store_job_ask(&j->job) };
-    /* A store that has fallen silent meanwhile is not waited for. */
+    /* A store that has fallen silent since the last chunk is not waited for. */
     err why = part_readable(part_at(d->q, w.partition), d->note);
     return why == ERR_OK ? remove_start(d->q, &w) : why;
 }
@@ -266,6 +280,7 @@ static err deletion_end(struct told_job *j)
     return why;
 }
 
+/* All ids are checked before the first is deleted. */
 static err deletion_check(struct queue *q, const struct queue_deletion *d, struct err_note *note)
 {
     struct ksuid id;
@@ -297,6 +312,7 @@ err queue_items_delete(struct queue *q, const struct queue_deletion *order, stru
 /* ---- clearing: partition after partition, chunk after chunk ---- */
 
 enum clear_stage { CLEAR_GATHER, CLEAR_REMOVE };
+/* One order to clear, made by queue_clear; clear_end frees it. */
 struct clearing {
     struct told_job told;
     struct queue_clear_order order;
@@ -317,6 +333,7 @@ static bool gather_ready(void *ctx, const struct queue_row *row)
 {
     struct clearing *c = ctx;
     const struct queue_entry *e = &row->u.entry;
+    /* Given after the clear began: stays. Ids come in order, so nothing behind is wanted. */
     if (ksuid_cmp(e->id, c->last) > 0)
         return false;
     c->ids[c->count++] = e->id;
@@ -327,6 +344,7 @@ static bool gather_scheduled(void *ctx, const struct queue_row *row)
 {
     struct clearing *c = ctx;
     const struct queue_entry *e = &row->u.entry;
+    /* Schedules come in order of time: later ones may have smaller ids. */
     if (ksuid_cmp(e->id, c->last) > 0)
         return true;
     c->ids[c->count++] = e->id;
@@ -343,6 +361,7 @@ static err gather_ask(struct clearing *c)
                                      .ctx = c,
                                      .later = store_job_ask(&c->told.job) };
     c->count = 0;
+    /* NULL tells gather_take that the store was not asked. */
     c->store = NULL;
     err why = part_readable(p, c->note);
     if (why != ERR_OK)
@@ -376,6 +395,8 @@ static err gather_take(struct clearing *c, err why)
         c->scheduled = c->order.scheduled && !ready_too;
         return ERR_OK;
     }
+    /* Ready items: the next scan goes on behind these. Schedules are scanned from the start
+     * again, without those that were removed. */
     c->from = ksuid_add(c->ids[c->count - 1], 1);
     c->stage = CLEAR_REMOVE;
     return ERR_OK;
@@ -383,9 +404,12 @@ static err gather_take(struct clearing *c, err why)
 
 static err chunk_ask(struct clearing *c)
 {
+    /* What was seen as ready may be leased by now: a clear that is not destructive leaves the
+     * item. */
     const struct queue_kinds kinds = { .ready = c->order.ready,
                                        .scheduled = c->order.scheduled,
                                        .leased = c->order.ready && c->order.destructive };
+    /* remove_start copies the texts. */
     char texts[ADMIN_CHUNK][KSUID_TEXT_BYTES + 1];
     str ids[ADMIN_CHUNK];
     for (unsigned i = 0; i < c->count; i++) {
@@ -413,6 +437,7 @@ static err clear_look(const struct part *p, struct ksuid *last, struct err_note 
     return why;
 }
 
+/* For each partition when its turn comes: items that came before that are cleared. */
 static err clear_begin(struct clearing *c)
 {
     c->begun = true;
@@ -421,6 +446,7 @@ static err clear_begin(struct clearing *c)
     return clear_look(part_at(c->q, c->at), &c->last, c->note);
 }
 
+/* Also begins the next partition. */
 static bool clear_due(struct told_job *j)
 {
     struct clearing *c = CONTAINER_OF(j, struct clearing, told);
@@ -439,6 +465,7 @@ static void clear_take(struct told_job *j, err why)
 {
     struct clearing *c = CONTAINER_OF(j, struct clearing, told);
     bool gathered = c->stage == CLEAR_GATHER;
+    /* After a removal the next chunk is gathered. */
     c->stage = CLEAR_GATHER;
     c->why = gathered ? gather_take(c, why) : why;
 }
@@ -464,6 +491,7 @@ err queue_clear(struct queue *q, const struct queue_clear_order *order, struct e
     uint32_t partitions = atomic_load(&q->parts_shown);
     for (uint32_t i = 0; i < partitions && why == ERR_OK; i++) /* before one of them is cleared */
         why = clear_look(part_at(q, i), &last, note);
+    /* Also when why is an error: clear_end has one way out, which logs. */
     struct clearing *c = calloc(1, sizeof *c);
     INVARIANT(c != NULL);
     *c = (struct clearing){
@@ -480,6 +508,7 @@ err queue_clear(struct queue *q, const struct queue_clear_order *order, struct e
 
 /* ---- why ---- */
 
+/* One line of JSON. Names of stores are of the configuration, and need no escapes. */
 static void put_decision(struct buf *b, struct queue *q, const struct place_decision *d)
 {
     char at[DATE_RFC3339_BYTES + 1];
@@ -508,6 +537,7 @@ static void put_decision(struct buf *b, struct queue *q, const struct place_deci
     buf_put(b, STR("]}\n"));
 }
 
+/* The lock is held while lines are made; decisions are few (PLACE_DECISIONS_MAX). */
 err queue_why(struct queue *q, unsigned limit, struct arena *a, str *out)
 {
     struct buf b;
@@ -521,5 +551,6 @@ err queue_why(struct queue *q, unsigned limit, struct arena *a, str *out)
     if (why == ERR_OK)
         *out = arena_copy(a, buf_str(&b));
     buf_fini(&b);
+    /* ERR_LIMIT: no room in buffer or arena. */
     return why == ERR_OK && out->p == NULL ? ERR_LIMIT : why;
 }

@@ -1,6 +1,6 @@
-/* catalogue.c - stores which queues there are, and the name of the deployment. Invariant: the
- * number of a queue is never used again, so rows of a deleted queue are never taken for those of
- * a new one. */
+/* catalogue.c - stores which queues there are, and the name of the deployment, in the main
+ * engine; for queues.c and life.c. Invariant: the number of a queue is never used again, so rows
+ * of a deleted queue are never taken for those of a new one. */
 #include "queue/catalogue.h"
 
 #include "base/buf.h"
@@ -11,10 +11,12 @@
 #include <string.h>
 #include <xxhash.h>
 
+/* LOAD_ARENA_BYTES_MAX: of one row, blob and decoded. */
 enum { ROW_VERSION = 1, KEY_BYTES = 5, ROW_BYTES_MAX = 1 << 20, LOAD_ARENA_BYTES_MAX = 4 << 20 };
 
 /* ---- the blob ---- */
 
+/* The order of fields is the format: catalogue_decode reads the same. */
 err catalogue_encode(const struct catalogue_row *row, struct buf *b)
 {
     const struct queue_info *i = &row->info;
@@ -43,6 +45,7 @@ err catalogue_encode(const struct catalogue_row *row, struct buf *b)
     return buf_status(b);
 }
 
+/* Numbers of stores and modes that the code can index with. */
 static bool is_sane(const struct catalogue_row *row)
 {
     for (uint32_t p = 0; p < row->info.partitions; p++)
@@ -70,6 +73,7 @@ err catalogue_decode(str bytes, struct arena *a, struct catalogue_row *out)
     row.info.created_at.ns = (int64_t)cursor_be64(&c);
     row.info.updated_at.ns = (int64_t)cursor_be64(&c);
     row.stores_count = cursor_u8(&c);
+    /* Before the stores: their number bounds the loop. */
     if (version != ROW_VERSION || row.stores_count > QUEUE_STORES_MAX || c.failed)
         return ERR_CORRUPT;
     for (unsigned s = 0; s < row.stores_count; s++) {
@@ -78,6 +82,8 @@ err catalogue_decode(str bytes, struct arena *a, struct catalogue_row *out)
             return ERR_LIMIT;
     }
     row.info.partitions = cursor_be32(&c);
+    /* Two bytes for each partition and nothing behind them, so a wrong count is found before
+     * memory is taken. */
     if (c.failed || row.info.partitions > QUEUE_PARTITIONS_MAX ||
         c.rest.n != 2 * (size_t)row.info.partitions)
         return ERR_CORRUPT;
@@ -96,6 +102,7 @@ err catalogue_decode(str bytes, struct arena *a, struct catalogue_row *out)
 
 /* ---- rows ---- */
 
+/* Keys without a number are one letter. */
 static str key_of(char kind, uint32_t number, char key[KEY_BYTES])
 {
     key[0] = kind;
@@ -103,6 +110,7 @@ static str key_of(char kind, uint32_t number, char key[KEY_BYTES])
     return (str){ .p = key, .n = kind == 'n' || kind == 'i' ? 1 : KEY_BYTES };
 }
 
+/* The row's number stands in the key as well: a blob under another key is damage. */
 static err read_row(struct engine *e, const struct engine_row *r, struct arena *a,
                     struct catalogue_row *out)
 {
@@ -128,9 +136,12 @@ err catalogue_load(struct engine *e, uint32_t *next_number,
     struct arena a;
     err why;
     arena_init(&a, LOAD_ARENA_BYTES_MAX);
+    /* An engine without a catalogue: numbers begin at 1. */
     *next_number = 1;
     while ((why = engine_cursor_next(c, &r)) == ERR_OK) {
         struct catalogue_row row;
+        /* Keys are in order of letters: deleted queues come first, then the next number, then
+         * queues. */
         char kind = r.key.n == 0 ? '\0' : r.key.p[0];
         if (kind == 'n' && r.value.n == 4) {
             *next_number = get_be32(r.value.p);
@@ -143,20 +154,25 @@ err catalogue_load(struct engine *e, uint32_t *next_number,
             why = each(ctx, &row, kind == 'd');
         if (why != ERR_OK)
             break;
+        /* Names and parts are valid inside each alone. */
         arena_reset(&a);
     }
     arena_fini(&a);
     engine_cursor_close(&c);
     engine_view_end(&v);
+    /* ERR_NOT_FOUND: the cursor is at its end. */
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
+/* One atomic change of the catalogue: what to put, what to remove ('\0': nothing), the next
+ * number (0: as it is). */
 struct change {
     char put, remove;
     uint32_t number, next_number;
     str bytes;
 };
 
+/* On the committer: all of it in one update. */
 static err catalogue_decide(struct engine_txn *t, void *ctx)
 {
     const struct change *c = ctx;
@@ -175,6 +191,7 @@ static err catalogue_decide(struct engine_txn *t, void *ctx)
     return why;
 }
 
+/* Waits until it is on disk. row NULL: nothing is put. */
 static err catalogue_change(struct engine *e, const struct catalogue_row *row, struct change *c)
 {
     struct buf b;
@@ -193,6 +210,7 @@ err catalogue_put(struct engine *e, const struct catalogue_row *row, uint32_t ne
         e, row, &(struct change){ .put = 'q', .number = row->number, .next_number = next_number });
 }
 
+/* Both in one update: after a crash the queue is there, or to be dropped. */
 err catalogue_delete(struct engine *e, const struct catalogue_row *row)
 {
     return catalogue_change(e, row,
@@ -206,6 +224,7 @@ err catalogue_forget(struct engine *e, uint32_t number)
 
 /* ---- the deployment ---- */
 
+/* ERR_NOT_FOUND: there is no name yet. */
 static err deployment_read(struct engine *e, char out[QUEUE_DEPLOYMENT_MADE_BYTES])
 {
     struct engine_row r;
@@ -232,6 +251,7 @@ err queue_deployment(struct engine *e, uint64_t high, uint64_t low,
     if (why != ERR_NOT_FOUND)
         return why;
     (void)snprintf(out, QUEUE_DEPLOYMENT_MADE_BYTES, "%016llx%016llx", (unsigned long long)high,
+                   /* high and low are random: two deployments do not meet. */
                    (unsigned long long)low); /* 32 digits */
     return engine_update_wait(e, deployment_decide, out);
 }
@@ -261,6 +281,7 @@ err queue_owner_check(const char *store, const char *what, str owner, const char
     return ERR_BAD;
 }
 
+/* Which store is looked for, and whether a row names it. */
 struct usage {
     const char *name;
     bool used;
@@ -270,6 +291,7 @@ static err look_for_use(void *ctx, const struct catalogue_row *row, bool deleted
 {
     struct usage *u = ctx;
     (void)deleted; /* its partitions have still to be dropped there */
+    /* A store that no partition lies on may stand in the row, too. */
     for (uint32_t p = 0; p < row->info.partitions && !u->used; p++)
         u->used = strcmp(row->stores[row->parts[p].store], u->name) == 0;
     return ERR_OK;

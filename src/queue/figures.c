@@ -48,10 +48,13 @@ static const struct figure {
 };
 enum { WAITING_LINES = 3, PARTITION_LINES = COUNT_OF(figures) - WAITING_LINES };
 
+/* A queue whose figures are shown; name is in the arena. */
 struct shown {
     str name;
     struct queue_stats stats; /* of the partitions that are shown */
 };
+/* All that one scrape shows, gathered before the first line: lines of one metric stand together,
+ * over all queues. */
 struct gathered {
     struct shown queues[QUEUES_MAX];
     unsigned count, partitions;
@@ -71,6 +74,7 @@ static bool gather_room(struct gathered *g, str queue, unsigned lines)
     return fits;
 }
 
+/* A queue that does not fit, with the lines of the queue alone, is left out as a whole. */
 static void gather_queue(struct gathered *g, struct queues *qs, str name)
 {
     struct queue *q = NULL;
@@ -83,6 +87,7 @@ static void gather_queue(struct gathered *g, struct queues *qs, str name)
         g->left_out = true;
         return;
     }
+    /* The first partitions, as many as fit. */
     unsigned shown = 0;
     while (shown < stats.parts_count && g->partitions < PARTITIONS_MAX &&
            gather_room(g, name, PARTITION_LINES)) {
@@ -94,6 +99,7 @@ static void gather_queue(struct gathered *g, struct queues *qs, str name)
     g->queues[g->count++] = (struct shown){ .name = name, .stats = stats };
 }
 
+/* Pages, because a page ends at reply_bytes_max. */
 static void gather(struct gathered *g, struct queues *qs)
 {
     struct queues_page page = { .limit = QUEUES_MAX };
@@ -161,11 +167,13 @@ static void put_stores(struct queues *qs, const struct metrics *m, struct buf *o
 
 void queues_figures(struct queues *qs, const struct metrics *m, struct buf *out)
 {
+    /* What stores need is set aside first: their figures are always there. */
     size_t room = out->bytes_max - out->n;
     struct gathered g = { .left = room > STORES_BYTES ? room - STORES_BYTES : 0 };
     arena_init(&g.arena, FIGURES_ARENA_BYTES);
     gather(&g, qs);
     for (unsigned i = 0, n; i < COUNT_OF(figures); i += n) {
+        /* n rows of the table are of the same metric. */
         for (n = 1; i + n < COUNT_OF(figures) && figures[i + n].id == figures[i].id;)
             n++;
         metrics_head(m, figures[i].id, out);

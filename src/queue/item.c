@@ -1,4 +1,6 @@
-/* item.c - batches encoded whole or item by item, and single items found in them (item.h). */
+/* item.c - batches encoded whole or item by item, and single items found in them (item.h). Pure.
+ * Invariant: an item is read only after its slot was checked against the bounds of the batch,
+ * and its bytes against the slot's hash. */
 #include "queue/item.h"
 
 #include "base/buf.h"
@@ -16,6 +18,7 @@ static uint64_t item_bytes(const struct item *it)
            it->source_id.n + it->bytes.n;
 }
 
+/* Lengths are stored in two bytes; the bound leaves room. */
 static bool item_fields_fit(const struct item *it)
 {
     return it->encoding.n <= ITEM_FIELD_BYTES_MAX && it->kind.n <= ITEM_FIELD_BYTES_MAX &&
@@ -30,6 +33,7 @@ static char *queue_item_put(char *at, str s)
     return at + s.n;
 }
 
+/* Returns where the item ends. The caller has made sure of the room. */
 static char *item_encode(const struct item *it, char *at)
 {
     *at = ITEM_VERSION;
@@ -46,6 +50,7 @@ static char *item_encode(const struct item *it, char *at)
     return queue_item_put(at, it->bytes);
 }
 
+/* Where the slot of index count would begin: the end of the slots before it. */
 static uint64_t slots_end(unsigned count)
 {
     return ITEM_BATCH_HEAD_BYTES + (uint64_t)count * ITEM_SLOT_BYTES;
@@ -55,6 +60,7 @@ uint64_t item_batch_bytes(const struct item *items, unsigned count)
 {
     uint64_t n = slots_end(count);
     for (unsigned i = 0; i < count; i++) {
+        /* A field too long: no sum of bytes says so. */
         if (!item_fields_fit(&items[i]))
             return UINT64_MAX;
         n += item_bytes(&items[i]);
@@ -64,6 +70,7 @@ uint64_t item_batch_bytes(const struct item *items, unsigned count)
 
 err item_batch_encode(const struct item *items, unsigned count, struct arena *a, str *out)
 {
+    /* The count stands in two bytes, and the store's states have an upper bound. */
     if (count == 0 || count > QUEUE_BATCH_ITEMS_MAX)
         return ERR_LIMIT;
     uint64_t n = item_batch_bytes(items, count);
@@ -80,6 +87,7 @@ err item_batch_encode(const struct item *items, unsigned count, struct arena *a,
         char *slot = bytes + slots_end(i);
         char *end = item_encode(&items[i], at);
         put_be32(slot, (uint32_t)(end - bytes));
+        /* Seeded with the index: an item read in another's place does not pass. */
         put_be64(slot + 4, XXH3_64bits_withSeed(at, (size_t)(end - at), i));
         at = end;
     }
@@ -91,13 +99,16 @@ err item_batch_encode(const struct item *items, unsigned count, struct arena *a,
 
 enum { PACK_BYTES_LEAST = 2048, PACK_ROOM_LEAST = 32 };
 
-/* Room for so many slots before the items, and so many bytes behind them. */
+/* Room for so many slots before the items, and so many bytes behind them. Slots are written in
+ * front of the items at the end, so more slots move the items. */
 static bool pack_grow(struct item_pack *p, unsigned count, uint64_t bytes)
 {
     if (count > p->room) {
         unsigned room = p->room == 0 ? PACK_ROOM_LEAST : p->room;
         while (room < count)
             room *= 2;
+        /* slots and memory grow apart: a failure of the second leaves the first larger, which is
+         * no harm. */
         struct item_pack_slot *slots = realloc(p->slots, room * sizeof *slots);
         if (slots == NULL)
             return false;
@@ -105,9 +116,11 @@ static bool pack_grow(struct item_pack *p, unsigned count, uint64_t bytes)
         p->room = room;
     }
     size_t front = slots_end(p->room), used = p->used - p->front;
+    /* Enough room on both sides. */
     if (p->memory != NULL && front == p->front && p->size - p->used >= bytes)
         return true;
     size_t size = p->size == 0 ? PACK_BYTES_LEAST : p->size;
+    /* Doubled, so that a batch of many small items is copied a few times only. */
     while (size < front + used + bytes)
         size *= 2;
     char *memory = malloc(size);
@@ -125,6 +138,7 @@ static bool pack_grow(struct item_pack *p, unsigned count, uint64_t bytes)
 
 err item_pack_add(struct item_pack *p, const struct item *it)
 {
+    /* used: bytes of the items alone. */
     uint64_t bytes = item_bytes(it), used = p->used - p->front;
     if (!item_fields_fit(it) || p->count == QUEUE_BATCH_ITEMS_MAX ||
         slots_end(p->count + 1) + used + bytes > QUEUE_BATCH_BYTES_MAX ||
@@ -143,9 +157,11 @@ void item_pack_cut(struct item_pack *p, unsigned count)
 {
     INVARIANT(count <= p->count);
     p->count = count;
+    /* The slot says where the last item that is left ends. */
     p->used = p->front + (count == 0 ? 0 : p->slots[count - 1].end);
 }
 
+/* The slots stand directly before the items: there may be room for more in front of them. */
 str item_pack_bytes(struct item_pack *p)
 {
     uint64_t head = slots_end(p->count);
@@ -171,6 +187,7 @@ void item_pack_fini(struct item_pack *p)
 
 /* ---- one item of a batch ---- */
 
+/* The first item needs the head, which has the count; others need the end of the item before. */
 struct item_place item_slot_place(unsigned index)
 {
     if (index == 0)
@@ -182,6 +199,7 @@ err item_slot_decode(str slots, unsigned index, unsigned count, uint64_t batch_b
                      struct item_span *out)
 {
     struct item_place place = item_slot_place(index);
+    /* Nothing is taken from the slots before their size is known to be right. */
     if (slots.n != place.n || index >= count || slots_end(count) > batch_bytes)
         return ERR_CORRUPT;
     uint64_t from = slots_end(count);
@@ -191,8 +209,11 @@ err item_slot_decode(str slots, unsigned index, unsigned count, uint64_t batch_b
     else if (slots.p[0] != BATCH_VERSION || slots.p[1] != 0 || get_be16(slots.p + 2) != count)
         return ERR_CORRUPT;
     uint64_t end = get_be32(slot);
+    /* Each bound of its own: from within items, an end behind it, a head's length at least,
+     * within the batch. */
     if (from < slots_end(count) || end < from || end - from < ITEM_HEAD_BYTES || end > batch_bytes)
         return ERR_CORRUPT;
+    /* Nothing may stand behind the last item. */
     if (index == count - 1 && end != batch_bytes)
         return ERR_CORRUPT;
     *out = (struct item_span){ .offset = from, .n = end - from, .hash = get_be64(slot + 4) };
@@ -204,6 +225,7 @@ bool item_fits(str item, unsigned index, uint64_t hash)
     return XXH3_64bits_withSeed(item.p, item.n, index) == hash;
 }
 
+/* The caller has checked the hash: a fault here is one of the writer. */
 err item_decode(str bytes, struct item *out)
 {
     struct cursor c = { .rest = bytes };
@@ -227,6 +249,7 @@ err item_decode(str bytes, struct item *out)
     return ERR_OK;
 }
 
+/* As a reader of single items sees the batch, each of them. */
 err item_batch_check(str bytes, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
-/* life.c - beginning and end: loading the catalogue, draining, what the clock hook wants done, old
- * partitions. */
+/* life.c - beginning and end, for the server: loading the catalogue, owning partitions,
+ * draining, what the clock hook wants done, partitions of deleted queues. */
 #include "queue/catalogue.h"
 #include "queue/order/flush.h"
 
@@ -13,7 +13,8 @@
 
 /* ---- partitions of deleted queues ---- */
 
-/* In line behind those that came before: of a disk that hangs one holds a thread. */
+/* The partitions of one deleted queue. Jobs wait in line behind those that came before: of a
+ * disk that hangs one holds a thread. Owner: queues.drops, until drop_done. */
 struct drop_job {
     struct task begin;
     struct list link; /* in queues.drops */
@@ -39,6 +40,7 @@ static void drop_take(struct drop_job *d, err why)
     d->at++;
 }
 
+/* Thread: pool. Stops at the first failure: the row stays, and the next start drops the rest. */
 static bool drop_step(struct store_job *j)
 {
     struct drop_job *d = CONTAINER_OF(j, struct drop_job, job);
@@ -52,11 +54,13 @@ static bool drop_step(struct store_job *j)
             return true;
         drop_take(d, why);
     }
+    /* All are dropped. While the server ends the catalogue is not written any more. */
     if (d->why == ERR_OK && !d->all->draining)
         d->why = catalogue_forget(d->all->opts.engine, d->number);
     return false;
 }
 
+/* The loop's, like the list: one job runs at a time. */
 static void drop_first(struct queues *all)
 {
     struct list *first = list_first(&all->drops);
@@ -78,6 +82,7 @@ static void drop_done(struct store_job *j)
     free(d->parts);
     free(d);
     drop_first(all);
+    /* queues_idle waits for jobs: nothing of d or all is touched behind this line. */
     (void)atomic_fetch_sub(&all->jobs, 1);
 }
 
@@ -90,6 +95,7 @@ static void drop_begin(struct task *t)
         drop_first(d->all);
 }
 
+/* Dies when out of memory: a deletion is one small allocation. */
 static struct drop_job *drop_new(struct queues *qs, uint32_t number, uint32_t count)
 {
     struct drop_job *d = calloc(1, sizeof *d);
@@ -99,6 +105,7 @@ static struct drop_job *drop_new(struct queues *qs, uint32_t number, uint32_t co
                             .all = qs,
                             .number = number,
                             .count = count };
+    /* One more than needed: calloc of nothing may return NULL. */
     d->parts = calloc(count + 1, sizeof *d->parts);
     INVARIANT(d->parts != NULL);
     return d;
@@ -120,6 +127,8 @@ void queue_drop(struct queue *q)
 
 /* ---- the end of a queue, or of all ---- */
 
+/* A request that waits is answered now; one that is in a write, or that a job works for, ends
+ * with that. */
 static void end_request(struct queue *q, struct req *r, err why)
 {
     req_recall(r);
@@ -127,6 +136,7 @@ static void end_request(struct queue *q, struct req *r, err why)
     switch ((enum req_kind)r->kind) {
     case REQ_PRODUCE:
         if (r->state == REQ_WRITING)
+            /* Its outcome is awaited: the client learns what became of it. */
             return;
         produce_leave(q, req_produce(r));
         break;
@@ -150,11 +160,13 @@ static void end_request(struct queue *q, struct req *r, err why)
     req_answer(q, r, unknown ? ERR_TIMEOUT : why);
 }
 
+/* For all requests, whatever they wait for. The heap of deadlines has each of them. */
 void queue_end(struct queue *q, bool deleted)
 {
     queue_enter(q);
     q->deleted |= deleted;
     q->draining |= !deleted;
+    /* A copy: answering takes requests out of the heap. */
     size_t count = q->deadlines.count;
     struct req **all = calloc(count + 1, sizeof(struct req *));
     INVARIANT(all != NULL);
@@ -164,6 +176,7 @@ void queue_end(struct queue *q, bool deleted)
         if (all[i]->state != REQ_ANSWERED)
             end_request(q, all[i], deleted ? ERR_NOT_FOUND : ERR_SHUTDOWN);
     free(all);
+    /* Moves that wait end now; those in a write end with it. */
     for (uint32_t i = 0; i < q->parts_count; i++)
         move_abandon(q->parts[i]);
     queue_leave(q);
@@ -190,6 +203,7 @@ void queues_drain(struct queues *qs)
     MAGIC_CHECK(qs, QUEUES_MAGIC);
     qs->draining = true; /* a queue that is being made either is in the list by now, or sees this
                             and ends itself */
+    /* Calls that wait for their turn are answered with ERR_SHUTDOWN. */
     limiter_close(qs->turns);
     struct queue **all = snapshot(qs, &count);
     for (size_t i = 0; i < count; i++) {
@@ -199,6 +213,7 @@ void queues_drain(struct queues *qs)
     free(all);
 }
 
+/* A leave that goes on in another thread has a reference. */
 static bool is_calm(struct queue *q)
 {
     queue_enter(q);
@@ -221,6 +236,7 @@ bool queues_idle(struct queues *qs)
     return idle;
 }
 
+/* Idle before, so only the list's references are left. */
 void queues_free(struct queues **qp)
 {
     struct queues *qs = *qp;
@@ -246,6 +262,7 @@ void queues_free(struct queues **qp)
 
 /* ---- all that is due ---- */
 
+/* Asked again for each queue, since a queue may send items to one that was calm. */
 static bool is_quiet(struct queue *q)
 {
     queue_enter(q);
@@ -275,6 +292,7 @@ static bool work_off(struct queue *q, mono deadline)
     }
 }
 
+/* For tests that move the clock: returns when all that is due by now has been written. */
 void queues_upkeep_all(struct queues *qs)
 {
     mono deadline = mono_add_ms(clock_mono(qs->opts.clock), 2 * qs->opts.write_timeout_ms);
@@ -294,11 +312,13 @@ void queues_upkeep_all(struct queues *qs)
 
 /* ---- the beginning ---- */
 
+/* What load_row needs of the caller of catalogue_load. */
 struct loading {
     struct queues *qs;
     struct err_note *note;
 };
 
+/* Stores are named in rows, so that configuration may reorder them. */
 static err store_index(struct queues *qs, const char *name, uint32_t *out)
 {
     for (uint32_t i = 0; i < qs->opts.stores_count; i++) {
@@ -310,12 +330,14 @@ static err store_index(struct queues *qs, const char *name, uint32_t *out)
     return ERR_NOT_FOUND;
 }
 
+/* One row of the catalogue: a queue, or one whose partitions are still to be dropped. */
 static err load_row(void *ctx, const struct catalogue_row *row, bool deleted)
 {
     struct loading *l = ctx;
     struct queues *qs = l->qs;
     uint32_t stores[QUEUE_STORES_MAX];
     for (unsigned s = 0; s < row->stores_count; s++) {
+        /* A store that only old rows name may be gone from the configuration. */
         bool used = false;
         for (uint32_t i = 0; i < row->info.partitions; i++)
             used |= row->parts[i].store == s;
@@ -340,14 +362,16 @@ static err load_row(void *ctx, const struct catalogue_row *row, bool deleted)
         queue_part_add(q, stores[row->parts[i].store]);
         q->parts[i]->mode = (enum part_mode)row->parts[i].mode;
     }
+    /* A queue that does not say follows the configuration of this start. */
     if (!q->info.has_durability)
         q->info.durability = qs->opts.durability;
     queues_enlist(qs, q);
     return ERR_OK;
 }
 
-/* Owns as many partitions as one call takes: one sync for all of them. What fails is owned when it
- * is read. */
+/* Owns as many partitions as one call takes: one sync for all of them. What fails is owned when
+ * it is read. One list over all queues: the round behind the last queue (q NULL) sends what is
+ * left. */
 static void own_all(struct queues *qs, uint32_t store)
 {
     struct queue_part *places = calloc(QUEUE_OWN_MAX, sizeof *places);
@@ -358,6 +382,7 @@ static void own_all(struct queues *qs, uint32_t store)
     for (size_t i = 0; i <= qs->count; i++) {
         struct queue *q = i < qs->count ? qs->sorted[i] : NULL;
         for (uint32_t p = 0; p < (q == NULL ? 1 : q->parts_count); p++) {
+            /* The list is full, or the end was reached. */
             if (count == QUEUE_OWN_MAX || (q == NULL && count > 0)) {
                 struct queue_store *s = qs->opts.stores[store];
                 const struct queue_own own = {
@@ -379,7 +404,8 @@ static void own_all(struct queues *qs, uint32_t store)
     free(parts);
 }
 
-/* All of one store in one call; what fails is read like any other, later. */
+/* All of one store in one call; what fails is read like any other, later. Like own_all, for the
+ * new partitions of one queue. They are empty: nothing has to be read. */
 static void own_fresh(struct queue *q, uint32_t from, uint32_t store)
 {
     struct queues *qs = q->all;
@@ -399,6 +425,7 @@ static void own_fresh(struct queue *q, uint32_t from, uint32_t store)
             .parts = places, .count = count, .boot = qs->boot, .out = records
         };
         err why = s->ops->own(s, &own);
+        /* The next queue does not wait for a store that has just kept this one waiting. */
         if (why == ERR_UNAVAILABLE || why == ERR_TIMEOUT)
             stores_written(qs, store, ERR_UNAVAILABLE, 0, false);
         queue_enter(q);
@@ -410,6 +437,7 @@ static void own_fresh(struct queue *q, uint32_t from, uint32_t store)
     free(records);
 }
 
+/* fresh was set by the caller: until here part_read begins no read of q. */
 void queue_own_fresh(struct queue *q, uint32_t from)
 {
     for (uint32_t s = 0; s < q->all->opts.stores_count; s++)
@@ -421,6 +449,7 @@ void queue_own_fresh(struct queue *q, uint32_t from)
     queue_leave(q);
 }
 
+/* Before the loop runs, so nothing here may be answered later. */
 static err begin(struct queues *qs, struct err_note *note)
 {
     struct loading l = { .qs = qs, .note = note };
@@ -437,6 +466,7 @@ static err begin(struct queues *qs, struct err_note *note)
     return ERR_OK;
 }
 
+/* On a failure all that was made is freed: nothing runs yet. */
 err queues_new(const struct queues_opts *opts, struct queues **out, struct err_note *note)
 {
     INVARIANT(opts->stores_count >= 1);
@@ -445,6 +475,7 @@ err queues_new(const struct queues_opts *opts, struct queues **out, struct err_n
     INVARIANT(qs != NULL);
     qs->magic = QUEUES_MAGIC;
     qs->opts = *opts;
+    /* Copies: the caller's array goes. */
     for (unsigned i = 0; i < opts->stores_count; i++)
         qs->affinities[i] = opts->affinities == NULL ? 1 : opts->affinities[i];
     qs->opts.affinities = NULL; /* the caller's, gone soon */
@@ -466,6 +497,8 @@ err queues_new(const struct queues_opts *opts, struct queues **out, struct err_n
 
 /* ---- told by the stores ---- */
 
+/* A store came back, or left: what waits is placed anew, and what was lost is read again.
+ * Thread: any, under no lock of a queue. */
 void queues_each(struct queues *qs, uint32_t store, bool recovered)
 {
     size_t count;
@@ -478,6 +511,7 @@ void queues_each(struct queues *qs, uint32_t store, bool recovered)
             struct part *part = q->parts[p];
             if (part->store != store)
                 continue;
+            /* stale is looked at when the partition is idle. */
             part->stale |= recovered; /* another may have owned it meanwhile */
             if (stores_status(qs, store) != PLACE_OK)
                 produce_unplace_all(part);
@@ -493,6 +527,8 @@ void queues_each(struct queues *qs, uint32_t store, bool recovered)
 
 /* ---- the hook that parks ---- */
 
+/* In the order of arrival: produces and changes go where new requests go, leases back by their
+ * number. */
 static void life_resume(struct queue *q)
 {
     struct list held;

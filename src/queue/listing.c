@@ -33,7 +33,7 @@ struct found {
     uint32_t partition;
 };
 
-/* A partition as it is now: what is needed of it without the lock. */
+/* A partition as it was when the store was asked: what is needed of it without the lock. */
 struct place_now {
     const struct part *part;
     struct queue_part place;
@@ -42,6 +42,7 @@ struct place_now {
 };
 
 enum list_stage { LIST_BEGIN, LIST_SCAN, LIST_BODIES, LIST_OVER };
+/* One listing, made by queue_items_list; listing_end frees it. */
 struct listing {
     struct told_job told;
     struct queue_items_page *page;
@@ -156,6 +157,7 @@ static err scan_take(struct listing *l, err why)
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
+/* Takes the greatest out again and again, so the array fills from its end. */
 static void sort(struct listing *l)
 {
     for (unsigned i = l->count; i > 0; i--) {
@@ -268,6 +270,7 @@ static uint64_t places_of(struct listing *l)
     return mark;
 }
 
+/* All memory of the search before it begins; bodies are in the answer's arena. */
 static err list_memory(struct listing *l)
 {
     arena_init(&l->rows, LIST_ARENA_BYTES_MAX);
@@ -340,6 +343,7 @@ static err listing_end(struct told_job *j)
 {
     struct listing *l = CONTAINER_OF(j, struct listing, told);
     err why = l->why;
+    /* It ended while gathering: the heap is still there. */
     if (l->stage == LIST_SCAN)
         heap_fini(&l->greatest);
     if (why == ERR_OK) {
@@ -347,6 +351,7 @@ static err listing_end(struct told_job *j)
         l->page->found = l->items;
         l->page->count = l->items_count;
     }
+    /* The note says "internal error"; a limit is the caller's to explain. */
     if (why == ERR_LIMIT)
         l->note->text[0] = '\0';
     arena_fini(&l->rows);
@@ -354,6 +359,7 @@ static err listing_end(struct told_job *j)
     return why == ERR_OK || why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
 }
 
+/* No more than can fit: each item takes LIST_ITEM_BYTES at least. */
 static unsigned most_items(const struct queue *q, unsigned limit)
 {
     uint64_t fit = q->all->opts.reply_bytes_max / LIST_ITEM_BYTES + 1;

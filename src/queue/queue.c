@@ -1,4 +1,8 @@
-/* queue.c - the lock of a queue: in, out, and what has to be done before it is out (machine.h). */
+/* queue.c - the lock of a queue: in, out, and what has to be done before it is out (machine.h);
+ * also what a partition shows the queue, and the life of struct queue. Invariants:
+ *   1. Whoever leaves has settled all that was in line when the lock was freed, or somebody else
+ *      is inside and does.
+ *   2. Effects (answers, copies of bodies) are carried out without the lock. */
 #include "queue/order/flush.h"
 
 #include <stdlib.h>
@@ -7,6 +11,8 @@
 
 #define QUEUE_MAGIC 0x9e0eu
 
+/* DUE_STEPS_MAX: items taken from the heap before others have the lock. RETRY_MS: pauses between
+ * rounds for what is parked. */
 enum { DUE_STEPS_MAX = 1024, RETRY_MS = 50, RETRY_MS_MAX = 1000 };
 
 /* ---- what a partition shows the queue ---- */
@@ -16,6 +22,7 @@ struct queue_store *part_store(const struct part *p)
     return p->queue->all->opts.stores[p->store];
 }
 
+/* Requests may be placed here, and items given: memory is what the store has. */
 bool part_usable(const struct part *p)
 {
     return p->loaded && !p->loading && !p->closed;
@@ -23,14 +30,19 @@ bool part_usable(const struct part *p)
 
 void part_loads(struct part *p)
 {
+    /* What place.h compares. A granted item counts as ready until its lease is written. */
     int64_t load = p->ready - p->granting + p->scheduled + p->placing;
     place_load(p->queue->place, p->number, load < 0 ? 0 : (uint64_t)load);
 }
 
+/* Puts the partition into the heap of heads anew, or takes it out. Called whenever its head, or
+ * whether it gives items, may have changed. */
 void part_heads(struct part *p)
 {
     struct heap *heads = &p->queue->heads;
     if (p->head.place != 0)
+        /* Items on their way back may come before the head: nothing behind them is given until
+         * they are there. */
         heap_remove(heads, &p->head);
     bool orphans = p->releasing > 0 || !list_empty(&p->orphans);
     if (part_usable(p) && !p->held && !p->expire_due && !orphans && p->mode != PART_PAUSED &&
@@ -38,12 +50,15 @@ void part_heads(struct part *p)
         heap_add(heads, &p->head);
 }
 
+/* A batch that was just written: its items in place become ready. They have the greatest ids of
+ * the partition. */
 void part_arrive(struct part *p, struct batch *b)
 {
     for (unsigned i = 0; i < b->count; i++) {
         if (b->states[i] != ITEM_IN_PLACE)
             continue;
         struct ksuid id = ksuid_add(b->first, i);
+        /* A read of the window was faster than this outcome. */
         if (part_item(p, id) != NULL)
             continue;
         if (p->whole && p->ready_items + p->behind_items >= PART_WINDOW_ITEMS)
@@ -54,6 +69,7 @@ void part_arrive(struct part *p, struct batch *b)
             part_batch_add(p, b);
         struct qitem *it = part_item_new(p, b, i, id);
         part_key_of(p, it);
+        /* The rest of the window is being read: these items stand behind all of it. */
         if (!p->whole) {
             part_tail_put(p, it);
             continue;
@@ -63,6 +79,7 @@ void part_arrive(struct part *p, struct batch *b)
     }
 }
 
+/* The partition is looked at in do_work, however often it is put here. */
 void queue_work(struct part *p)
 {
     if (p->queued)
@@ -77,6 +94,7 @@ static bool is_due_before(const struct heap_node *a, const struct heap_node *b)
 {
     const struct qitem *x = CONTAINER_OF(unconst(a), struct qitem, due);
     const struct qitem *y = CONTAINER_OF(unconst(b), struct qitem, due);
+    /* The id breaks ties, so that a simulation comes out the same each time. */
     return x->wake_at.ns != y->wake_at.ns ? x->wake_at.ns < y->wake_at.ns
                                           : ksuid_cmp(x->id, y->id) < 0;
 }
@@ -88,7 +106,7 @@ static bool is_overdue_before(const struct heap_node *a, const struct heap_node 
     return x->overdue_at.ns < y->overdue_at.ns;
 }
 
-/* The partition with the oldest head first; ties: the lowest number. */
+/* The partition whose head became ready first; ties: the lowest number. */
 static bool is_older(const struct heap_node *a, const struct heap_node *b)
 {
     const struct part *x = CONTAINER_OF(unconst(a), struct part, head);
@@ -104,6 +122,8 @@ static bool expires_before(const struct heap_node *a, const struct heap_node *b)
     return x->expire_min.ns < y->expire_min.ns;
 }
 
+/* Writes without an answer for too long: their store is suspect, and requests that are not sent
+ * yet go elsewhere. The outcome may still come. */
 static void look_at_writes(struct queue *q, mono now)
 {
     for (struct heap_node *n; (n = heap_first(&q->overdue)) != NULL;) {
@@ -111,6 +131,7 @@ static void look_at_writes(struct queue *q, mono now)
         if (s->overdue_at.ns > now.ns)
             return;
         heap_remove(&q->overdue, n);
+        /* Told again after the same time, should it stay silent. */
         s->overdue_at = mono_add_ms(now, q->all->opts.write_timeout_ms);
         heap_add(&q->overdue, n);
         stores_overdue(q->all, s->part->store, now.ns - s->started.ns);
@@ -118,6 +139,8 @@ static void look_at_writes(struct queue *q, mono now)
     }
 }
 
+/* Pauses of partitions and of moves that are over. held_at becomes the next instant at which one
+ * ends. */
 static void let_go(struct queue *q, mono now)
 {
     if (q->held_at.ns > now.ns)
@@ -138,6 +161,8 @@ static void let_go(struct queue *q, mono now)
     }
 }
 
+/* Requests that found no partition are placed again after a while: not every change of a store
+ * or a partition asks for a round. */
 static void retry_parked(struct queue *q, mono now)
 {
     if (list_empty(&q->parked)) {
@@ -185,10 +210,12 @@ void queue_enter(struct queue *q)
     INVARIANT(pthread_mutex_lock(&q->lock) == 0);
 }
 
+/* Outcomes of writes, in the order in which they came. True: there were some. */
 static bool take_arrived(struct queue *q)
 {
     struct list arrived;
     list_init(&arrived);
+    /* The lists are exchanged under the lock of arrivals; what came is settled without it. */
     INVARIANT(pthread_mutex_lock(&q->arrived_lock) == 0);
     list_join(&arrived, &q->arrived);
     INVARIANT(pthread_mutex_unlock(&q->arrived_lock) == 0);
@@ -200,6 +227,7 @@ static bool take_arrived(struct queue *q)
     return any;
 }
 
+/* Partitions with something to write or to read. True: something was started. */
 static bool do_work(struct queue *q)
 {
     bool any = false;
@@ -238,10 +266,13 @@ static void next_times(struct queue *q, store_time *due, mono *wait)
     wait->ns = at;
 }
 
+/* Under the lock. Until nothing changes any more: an outcome makes room for writes, a write
+ * changes what may be leased, and leases are written. */
 static void settle(struct queue *q)
 {
     store_time due;
     mono wait, now = clock_mono(q->all->opts.clock);
+    /* Time first: what is past its time must not go into a write. */
     requests_time_out(q, now);
     look_at_writes(q, now);
     let_go(q, now);
@@ -252,6 +283,7 @@ static void settle(struct queue *q)
             place_round(q);
         more |= do_work(q);
         lease_round(q);
+        /* lease_round queues partitions whose leases are to be written. */
         more |= !list_empty(&q->work);
     }
     retry_parked(q, now);
@@ -267,6 +299,8 @@ static bool has_arrived(struct queue *q)
     return any;
 }
 
+/* Settles, frees the lock, and carries the effects out. q may be freed by the last answer: hence
+ * the reference. */
 void queue_leave(struct queue *q)
 {
     queue_ref(q);
@@ -283,6 +317,8 @@ void queue_leave(struct queue *q)
             lease_fetch_all(q, &fetches); /* enters again to say so */
             continue;
         }
+        /* An outcome that came after settle: whoever brought it may have found the lock taken,
+         * and left it to this thread. */
         if (!has_arrived(q) || pthread_mutex_trylock(&q->lock) != 0)
             break;
     }
@@ -296,6 +332,8 @@ void queue_rest(void)
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ms, NULL); /* shorter is fine */
 }
 
+/* For tasks of requests and of the queue. When somebody is inside, he looks at what arrived
+ * after unlocking. */
 void queue_look(struct queue *q)
 {
     if (pthread_mutex_trylock(&q->lock) == 0)
@@ -305,6 +343,7 @@ void queue_look(struct queue *q)
 static void call_run(struct task *t)
 {
     struct queue *q = CONTAINER_OF(t, struct queue, call);
+    /* Cleared first: an outcome that comes from here on posts the task again. */
     atomic_store(&q->called, 0);
     queue_look(q);
     queue_unref(&q);
@@ -322,11 +361,14 @@ void queue_arrive_unlock(struct queue *q, struct arrival *a)
     INVARIANT(pthread_mutex_unlock(&q->arrived_lock) == 0);
 }
 
+/* The reference of queue_arrive_lock goes to the posted task, or back. */
 void queue_arrive_tell(struct queue *q, struct req *const *callers, unsigned count)
 {
     bool is_called = false;
     for (unsigned i = 0; i < count; i++) {
         if (callers[i] != NULL)
+            /* The tasks belong to requests of the write; the first that runs looks for all of
+             * them. */
             home_post(callers[i]->home, &callers[i]->task);
         is_called |= callers[i] != NULL;
     }
@@ -338,6 +380,7 @@ void queue_arrive_tell(struct queue *q, struct req *const *callers, unsigned cou
 
 /* ---- life ---- */
 
+/* Relaxed: the caller has a reference already, or the lock under which there is one. */
 void queue_ref(struct queue *q)
 {
     (void)atomic_fetch_add_explicit(&q->refs, 1, memory_order_relaxed);
@@ -353,6 +396,7 @@ static char *own_text(str s)
     return p;
 }
 
+/* All texts of *to become its own; queue_info_free frees them. */
 void queue_info_own(struct queue_info *to, const struct queue_info *from)
 {
     *to = *from;
@@ -370,6 +414,7 @@ void queue_info_free(struct queue_info *info)
     free((void *)(uintptr_t)info->reference.p);
 }
 
+/* One reference, the caller's. Partitions are added by queue_part_add. */
 struct queue *queue_new(struct queues *all, const struct queue_info *info, uint32_t number)
 {
     struct queue *q = calloc(1, sizeof *q);
@@ -395,29 +440,35 @@ struct queue *queue_new(struct queues *all, const struct queue_info *info, uint3
     heap_init(&q->overdue, is_overdue_before);
     heap_init(&q->heads, is_older);
     heap_init(&q->expires, expires_before);
+    /* Other numbers than the queues beside it: they share the server's seed. */
     rng_init(&q->rng, all->opts.seed ^ ((uint64_t)number << 32));
     q->retry_at.ns = q->held_at.ns = q->wait_at.ns = q->unplaced_at.ns = INT64_MAX;
     q->due_at = STORE_TIME_NEVER;
     q->retry_ms = RETRY_MS;
     q->place = place_new(all->opts.stores_count);
+    /* queues_idle waits until only queues in the list are alive. */
     (void)atomic_fetch_add(&all->alive, 1);
     return q;
 }
 
+/* Under the queue's lock, or before anybody else knows the queue. */
 void queue_part_add(struct queue *q, uint32_t store)
 {
     struct part *p = malloc(sizeof *p);
     INVARIANT(p != NULL);
     part_init(p, q, q->parts_count, store);
+    /* The array moves as it grows; a struct part never does. */
     q->parts = reallocarray(q->parts, q->parts_count + 1, sizeof(struct part *));
     INVARIANT(q->parts != NULL);
     q->parts[q->parts_count++] = p;
     atomic_store(&q->parts_shown, q->parts_count);
+    /* Its idempotency keys are not known before it was read. */
     q->unseen++;
     place_put(q->place, p->number, store);
     queue_work(p);
 }
 
+/* The last reference is gone: no request, write, job or timer knows q. */
 static void queue_free(struct queue *q)
 {
     INVARIANT(q->requests == 0);
@@ -425,6 +476,7 @@ static void queue_free(struct queue *q)
     INVARIANT(q->due_node.place == 0);
     INVARIANT(q->wait_node.place == 0);
     for (uint32_t i = 0; i < q->parts_count; i++) {
+        /* Its store counts the partitions that others own. */
         part_set_foreign(q->parts[i], false);
         part_fini(q->parts[i]);
         INVARIANT(part_idle(q->parts[i]));
@@ -461,6 +513,7 @@ void queue_unref(struct queue **qp)
         return;
     MAGIC_CHECK(q, QUEUE_MAGIC);
     *qp = NULL;
+    /* acq_rel: the freeing thread sees what others wrote before they let go. */
     if (atomic_fetch_sub_explicit(&q->refs, 1, memory_order_acq_rel) == 1)
         queue_free(q);
 }

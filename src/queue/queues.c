@@ -1,4 +1,6 @@
-/* queues.c - all queues of a server: made, found, changed, drained. */
+/* queues.c - all queues of a server: made, found, changed, deleted. Locks, in this order:
+ * change_lock (one change of the catalogue at a time), lock (names), the lock of one queue.
+ * Invariant: a queue is in the list of names when its row is on disk, and not before. */
 #include "queue/catalogue.h"
 #include "queue/order/flush.h"
 
@@ -29,6 +31,7 @@ static void queues_unlock(struct queues *qs)
 
 /* ---- names ---- */
 
+/* White space as Unicode has it, because the peer's check is Go's unicode.IsSpace. */
 static bool is_space_at(str s, size_t i)
 {
     static const str wide[] = { STR_INIT("\xc2\x85"),     STR_INIT("\xc2\xa0"),
@@ -39,6 +42,7 @@ static bool is_space_at(str s, size_t i)
     str rest = str_skip(s, i);
     if (c == ' ' || (c >= '\t' && c <= '\r'))
         return true;
+    /* U+2000 to U+200A. */
     if (rest.n >= 3 && str_starts(rest, STR("\xe2\x80")) && (unsigned char)rest.p[2] >= 0x80 &&
         (unsigned char)rest.p[2] <= 0x8a)
         return true;
@@ -56,6 +60,8 @@ static bool has_space(str s)
     return false;
 }
 
+/* In the order of the contract: length, white space, tilde; what the contract does not name
+ * comes behind. */
 static err check_text(const char *what, str name, struct err_note *note)
 {
     if (name.n > QUEUE_NAME_BYTES_MAX) {
@@ -84,6 +90,7 @@ static err check_text(const char *what, str name, struct err_note *note)
     return ERR_OK;
 }
 
+/* The first check trims ASCII space alone; others are refused by check_text. */
 err queue_name_check(str name, struct err_note *note)
 {
     size_t spaces = 0;
@@ -97,6 +104,7 @@ err queue_name_check(str name, struct err_note *note)
     return check_text("queue name", name, note);
 }
 
+/* A reference for the caller. Under the lock of names. */
 static struct queue *queue_queues_find(struct queues *qs, str name)
 {
     struct queue *q = map_get(qs->names, name);
@@ -120,6 +128,7 @@ err queues_find(struct queues *qs, str name, struct queue **out, struct err_note
     return ERR_OK;
 }
 
+/* Linear: numbers are asked for by moves and by orders alone. */
 struct queue *queues_by_number(struct queues *qs, uint32_t number)
 {
     struct queue *found = NULL;
@@ -134,6 +143,7 @@ struct queue *queues_by_number(struct queues *qs, uint32_t number)
 
 /* ---- checks of create and update, in the order of the contract ---- */
 
+/* Under change_lock: a dead queue cannot be deleted while it is checked. */
 static err check_dead_queue(struct queues *qs, const struct queue_info *info, struct err_note *note)
 {
     str dead = info->dead_queue;
@@ -142,6 +152,7 @@ static err check_dead_queue(struct queues *qs, const struct queue_info *info, st
     err why = check_text("dead queue", dead, note);
     if (why != ERR_OK)
         return why;
+    /* An item that dies there would move to where it is. */
     if (str_eq(dead, info->name)) {
         err_note_set(note, "dead_queue cannot reference itself");
         return ERR_BAD;
@@ -208,6 +219,7 @@ static err check_timeouts(const struct queue_info *info, struct err_note *note)
     return ERR_OK;
 }
 
+/* The first fault is told, as the contract orders them. */
 static err check_info(struct queues *qs, const struct queue_info *info, struct err_note *note)
 {
     err why = check_dead_queue(qs, info, note);
@@ -224,6 +236,7 @@ uint32_t queues_store_for(struct queues *qs, const uint32_t *counts)
 {
     uint32_t best = 0;
     for (uint32_t s = 1; s < qs->opts.stores_count; s++) {
+        /* Compared as (count + 1) / weight, without dividing. */
         if ((counts[s] + 1) * (uint64_t)qs->affinities[best] <
             (counts[best] + 1) * (uint64_t)qs->affinities[s])
             best = s;
@@ -259,6 +272,7 @@ err queue_save(struct queue *q)
     return why;
 }
 
+/* The row comes before the partition: a partition without a row would never be found again. */
 err queue_save_grown(struct queue *q, uint32_t store)
 {
     struct catalogue_row row = row_of(q);
@@ -280,6 +294,7 @@ err queues_room(const struct queues *qs, uint32_t more, struct err_note *note)
     return ERR_BAD;
 }
 
+/* names and sorted share the list's reference. Under change_lock: nobody else adds or removes. */
 static void enlist(struct queues *qs, struct queue *q)
 {
     size_t at = 0;
@@ -304,6 +319,7 @@ static void enlist(struct queues *qs, struct queue *q)
     queues_unlock(qs);
 }
 
+/* Readers hold the lock of names: they see the queue in both, or in none. */
 static void delist(struct queues *qs, struct queue *q)
 {
     write_lock(qs);
@@ -329,6 +345,7 @@ static void unlock_changes(struct queues *qs)
     INVARIANT(pthread_mutex_unlock(&qs->change_lock) == 0);
 }
 
+/* Under change_lock, so that what is checked still holds when the row is written. */
 static err check_create(struct queues *qs, const struct queue_info *info, struct err_note *note)
 {
     err why = queue_name_check(info->name, note);
@@ -352,6 +369,7 @@ static err check_create(struct queues *qs, const struct queue_info *info, struct
     return why == ERR_OK ? queues_room(qs, info->partitions, note) : why;
 }
 
+/* In memory alone: the row is written from it. */
 static struct queue *queues_make(struct queues *qs, const struct queue_info *info)
 {
     uint32_t counts[QUEUE_STORES_MAX] = { 0 };
@@ -360,6 +378,7 @@ static struct queue *queues_make(struct queues *qs, const struct queue_info *inf
     if (!own.has_durability)
         own.durability = qs->opts.durability;
     struct queue *q = queue_new(qs, &own, qs->next_number);
+    /* Partitions that are added later take no order keys: the place of a key never changes. */
     q->keyed_count = info->partitions;
     for (uint32_t i = 0; i < info->partitions; i++) {
         uint32_t store = queues_store_for(qs, counts);
@@ -383,6 +402,7 @@ err queues_create(struct queues *qs, const struct queue_info *info, struct err_n
         unlock_changes(qs);
         return why;
     }
+    /* A number is used up by the row: next_number goes on in the same update. */
     struct queue *q = queues_make(qs, info);
     struct catalogue_row row = row_of(q);
     why = catalogue_put(qs->opts.engine, &row, qs->next_number + 1);
@@ -393,6 +413,7 @@ err queues_create(struct queues *qs, const struct queue_info *info, struct err_n
         queue_own_fresh(q, 0);
         queue_ref(q); /* ours, beside the list's */
         enlist(qs, q);
+        /* queues_drain may have taken its list before this queue was in it. */
         if (qs->draining)
             queue_end(q, false);
         log_event(qs->opts.log, LOG_INFO, "queue.create", LOG_STR("name", info->name),
@@ -402,6 +423,7 @@ err queues_create(struct queues *qs, const struct queue_info *info, struct err_n
         why = ERR_UNAVAILABLE;
     }
     unlock_changes(qs);
+    /* Without the lock: others may change queues while this one is being read. */
     if (why == ERR_OK)
         queue_await_read(q, QUEUE_PARTS_ALL,
                          mono_add_ms(clock_mono(qs->opts.clock), QUEUE_READ_MS_MAX));
@@ -409,7 +431,7 @@ err queues_create(struct queues *qs, const struct queue_info *info, struct err_n
     return why;
 }
 
-/* It will be read soon, if its store answers. */
+/* Is p to be read soon? Not when its store does not answer, or after a failure. */
 static bool is_unread(const struct part *p)
 {
     return !p->loaded && !p->held && !stores_silent(p->queue->all, p->store);
@@ -423,6 +445,7 @@ static bool is_read(const struct queue *q, uint32_t partition)
     return true;
 }
 
+/* A bit for each store; QUEUE_STORES_MAX is 64. */
 static uint64_t stores_of(struct queue *q, uint32_t partition, bool unread_alone)
 {
     uint64_t stores = 0;
@@ -445,6 +468,7 @@ uint64_t queue_stores_unread(struct queue *q)
     return stores_of(q, QUEUE_PARTS_ALL, true);
 }
 
+/* A queue that ends is not read any more: nobody waits for that. */
 bool queue_is_read(struct queue *q, uint32_t partition)
 {
     queue_enter(q);
@@ -464,11 +488,12 @@ const char *const queue_durability_names[] = {
     [QUEUE_SYNC] = "sync", [QUEUE_INTERVAL] = "interval", [QUEUE_NONE] = "none", NULL
 };
 
-/* Under the lock of q. */
+/* Under the lock of q. The queue's texts become copies of info's, but for name and space. */
 static void take_info(struct queue *q, struct queue_info *info)
 {
     struct queue_info old = q->info, to;
     queue_info_own(&to, info);
+    /* What is not in use any more, in one struct, so that it is freed in one go. */
     struct queue_info spare = {
         .name = to.name, .space = to.space, .dead_queue = old.dead_queue, .reference = old.reference
     };
@@ -478,11 +503,14 @@ static void take_info(struct queue *q, struct queue_info *info)
     queue_info_free(&spare);
 }
 
+/* Fields that are absent keep what is there. New partitions come last, one by one: a failure
+ * leaves the queue with those that were made. */
 static err update(struct queues *qs, struct queue *q, const struct queue_info *info,
                   struct err_note *note)
 {
     struct queue_info to = *info;
     const struct queue_info *old = &q->info;
+    /* A queue never changes its namespace. */
     to.space = old->space;
     to.created_at = old->created_at;
     to.updated_at = clock_store(qs->opts.clock);
@@ -508,6 +536,7 @@ static err update(struct queues *qs, struct queue *q, const struct queue_info *i
     if (why != ERR_OK)
         return why;
     struct catalogue_row row = row_of(q);
+    /* The row keeps the number of partitions: queue_grow writes each new one. */
     uint32_t before = row.info.partitions;
     row.info = to;
     row.info.partitions = before;
@@ -554,6 +583,8 @@ static unsigned count_naming(const struct queues *qs, const struct queue *dead)
     return count;
 }
 
+/* Under change_lock. The row first: from then on a restart drops the partitions, whatever
+ * happens here. */
 static err delete (struct queues *qs, struct queue *q, bool named_too, struct err_note *note)
 {
     unsigned naming = count_naming(qs, q);
@@ -574,7 +605,9 @@ static err delete (struct queues *qs, struct queue *q, bool named_too, struct er
     queue_end(q, true);
     log_event(qs->opts.log, naming > 0 ? LOG_WARN : LOG_INFO, "queue.delete",
               LOG_STR("name", q->info.name), LOG_INT("dead_queue_of", naming));
+    /* The list's reference; the caller has one of its own. */
     struct queue *listed = q;
+    /* The job drops the partitions on their stores while the queue's last requests end. */
     queue_drop(q);
     queue_unref(&listed);
     return ERR_OK;
@@ -593,6 +626,7 @@ err queues_delete(struct queues *qs, str name, bool named_too, struct err_note *
     return why;
 }
 
+/* For life.c, which loads the catalogue before anybody else is there. */
 void queues_enlist(struct queues *qs, struct queue *q)
 {
     enlist(qs, q);

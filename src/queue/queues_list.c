@@ -52,6 +52,7 @@ static uint64_t answer_bytes(struct queue *q)
     return bytes;
 }
 
+/* The first queue whose name is pivot or comes behind it. */
 static size_t first_from(const struct queues *qs, str pivot)
 {
     size_t low = 0;
@@ -96,6 +97,7 @@ err queues_list(struct queues *qs, struct queues_page *page, struct arena *a)
     INVARIANT(pthread_rwlock_rdlock(&qs->lock) == 0);
     if (max > fit)
         max = (unsigned)fit;
+    /* Room for a queue even if there is none: arena_calloc of nothing may be NULL. */
     if (max > qs->count)
         max = qs->count == 0 ? 1 : (unsigned)qs->count;
     page->found = arena_calloc(a, max, sizeof *page->found);

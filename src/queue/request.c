@@ -1,9 +1,9 @@
-/* request.c - requests of a queue: what is kept of each, its answer, its end in time (request.h).
- *
- * Invariants
- *  1. A request is in at most one list, and in queue.deadlines until it is answered.
- *  2. Its done runs once, as its task, after it is answered: what a store's thread posts before
- * that only looks. */
+/* request.c - requests of a queue: what is kept of each, its answer, its end in time
+ * (request.h). For all kinds of requests.
+ *   Invariants
+ *   1. A request is in at most one list, and in queue.deadlines until it is answered.
+ *   2. Its done runs once, as its task, after it is answered: a task that a store's thread posts
+ *      before that only looks. */
 #include "queue/order/flush.h"
 
 #include <string.h>
@@ -34,6 +34,7 @@ struct own_change *own_change(struct queue_change *c)
     return (struct own_change *)(void *)c->own;
 }
 
+/* own stands first in own of the request, and req first in own: so one leads to the other. */
 struct queue_produce *req_produce(struct req *r)
 {
     INVARIANT(r->kind == REQ_PRODUCE);
@@ -93,7 +94,7 @@ static struct queue *req_queue(struct req *r)
 
 /* ---- in and out ---- */
 
-/* r is its owner's again. */
+/* r is its caller's again: done may free it. q was kept by the request (req_add). */
 static void req_done(struct req *r)
 {
     struct queue *q = req_queue(r);
@@ -117,13 +118,16 @@ static void req_run(struct task *t)
     struct req *r = CONTAINER_OF(t, struct req, task);
     unsigned called = REQ_CALLED;
     if (atomic_load(&r->turn) == REQ_CALLED) {
+        /* Somebody has to take the outcome in: this thread does, unless somebody is inside. */
         queue_look(req_queue(r));
+        /* Answered meanwhile, REQ_OVER would stand there: then done runs now. */
         if (atomic_compare_exchange_strong(&r->turn, &called, REQ_QUIET))
             return; /* it waits on */
     }
     req_done(r);
 }
 
+/* From here on the request is counted, and its time runs. Under the lock. */
 void req_add(struct queue *q, struct req *r, mono deadline)
 {
     r->task.run = req_run;
@@ -138,6 +142,7 @@ void req_add(struct queue *q, struct req *r, mono deadline)
     queue_ref(q);
 }
 
+/* By order of arrival, from the end: most requests that are parked came last. */
 void req_park(struct list *by_seq, struct req *r)
 {
     list_remove(&r->link);
@@ -148,6 +153,8 @@ void req_park(struct list *by_seq, struct req *r)
     r->state = REQ_PARKED;
 }
 
+/* The request leaves whatever it stands in. Its task is posted once the lock is free
+ * (requests_tell). */
 void req_answer(struct queue *q, struct req *r, err why)
 {
     INVARIANT(r->state != REQ_ANSWERED);
@@ -156,6 +163,7 @@ void req_answer(struct queue *q, struct req *r, err why)
         own_lease(req_lease(r))->named = false;
     }
     if (r->kind == REQ_PRODUCE)
+        /* A write that still needs the bytes has a reference of its own. */
         shared_unref(&own_produce(req_produce(r))->encoded);
     slot_leave(r);
     list_remove(&r->link);
@@ -181,6 +189,7 @@ void requests_tell(struct list *replies)
 
 /* ---- time ---- */
 
+/* For the heap of deadlines. */
 bool req_is_sooner(const struct heap_node *a, const struct heap_node *b)
 {
     const struct req *x = CONTAINER_OF(unconst(a), struct req, until),
@@ -188,7 +197,8 @@ bool req_is_sooner(const struct heap_node *a, const struct heap_node *b)
     return x->deadline.ns < y->deadline.ns;
 }
 
-/* Its reply still is being written, or the store asked: soon over. */
+/* A job works for the request, and writes into its memory: the request cannot be answered before
+ * that is over. */
 static bool req_is_looked_at(struct req *r)
 {
     switch ((enum req_kind)r->kind) {
@@ -202,7 +212,8 @@ static bool req_is_looked_at(struct req *r)
     return false;
 }
 
-/* What a request that was not written waited for. */
+/* What a request that was not written waited for. The note of a produce or a change that timed
+ * out without being written. */
 static void req_note_wait(struct req *r)
 {
     char id[KSUID_TEXT_BYTES + 1];
@@ -231,6 +242,8 @@ static bool is_away(const struct queue *q)
     return true;
 }
 
+/* Out of a write that was not sent; in a write that was, the outcome stays unknown to the
+ * client. */
 static void req_time_out(struct queue *q, struct req *r)
 {
     req_recall(r);
@@ -243,6 +256,7 @@ static void req_time_out(struct queue *q, struct req *r)
         lease_detach(q, req_lease(r));
         err_note_set(req_note(r), "request timeout; %s, try again",
                      is_away(q) ? "no partition is available" : "no items are in the queue");
+        /* A lease in a write has no unknown outcome for the client: its items go back. */
         req_answer(q, r, ERR_TIMEOUT);
         return;
     case REQ_CHANGE:
@@ -262,6 +276,7 @@ void requests_time_out(struct queue *q, mono now)
         struct req *r = CONTAINER_OF(n, struct req, until);
         if (r->deadline.ns > now.ns)
             return;
+        /* A job that never ends would keep the request: its store has a deadline of its own. */
         if (req_is_looked_at(r)) {
             heap_remove(&q->deadlines, n);
             r->deadline = mono_add_ms(now, LOOKED_AT_MS);

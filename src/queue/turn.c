@@ -1,10 +1,12 @@
-/* turn.c - who is let in, and the way of a call through the pool (turn.h). */
+/* turn.c - who is let in, and the way of a call through the pool (turn.h), for the
+ * administration of queues in app. */
 #include "queue/turn.h"
 
 #include "queue/machine.h"
 
 #include <stdio.h>
 
+/* How often a queue that is being read is looked at. */
 enum { READ_LOOK_MS = 2 };
 #define TURN_CHANGE STR("change")
 #define TURN_SEVERAL STR("several")
@@ -13,6 +15,7 @@ enum { READ_LOOK_MS = 2 };
 struct limiter *turns_new(struct loop *loop, struct clock *clock)
 {
     struct limiter *l = limiter_new(loop, clock);
+    /* By origin: the digits of a store's number, or one of the names above. */
     limiter_limit(l, LIMITER_ORIGIN, NULL, (struct limiter_limits){ .running_max = QUEUE_TURNS });
     limiter_limit(l, LIMITER_ORIGIN, &(struct limiter_key){ .origin = TURN_CHANGE },
                   (struct limiter_limits){ .running_max = 1 });
@@ -60,6 +63,7 @@ static bool turn_is_read(const struct queue_turn *t)
     return !t->in || t->queue == NULL || queue_is_read(t->queue, t->partition);
 }
 
+/* On the timer, until all was read or its time is over; run answers for what cannot be read. */
 static void turn_look(void *ctx)
 {
     struct queue_turn *t = ctx;
@@ -90,7 +94,7 @@ static void turn_begin(struct queue_turn *t)
 
 /* ---- turns ---- */
 
-/* Loop. */
+/* Loop. Called once by the limiter, unless the call was cancelled. */
 static void turn_came(struct limiter_pass *p, bool in)
 {
     struct queue_turn *t = CONTAINER_OF(p, struct queue_turn, pass);
@@ -101,6 +105,7 @@ static void turn_came(struct limiter_pass *p, bool in)
         turn_begin(t);
         return;
     }
+    /* The limiter gave up: its time is over, or too many wait. */
     if (!draining)
         err_note_set(t->note,
                      "queue is overloaded; too many calls wait for its stores, try again later");
@@ -119,6 +124,7 @@ void queue_turn_cancel(struct queue_turn *t)
 
 static void turn_enter(struct queue_turn *t, str share)
 {
+    /* Set before: the limiter may call turn_came at once. */
     t->waits = t->in = true;
     if (limiter_enter(t->queues->turns, &(struct limiter_key){ .origin = share }, &t->pass) !=
         LIMITER_IN)
@@ -127,6 +133,7 @@ static void turn_enter(struct queue_turn *t, str share)
     turn_begin(t);
 }
 
+/* One store is a share of its own. No store at all counts as store 63, which few servers have. */
 static void turn_enter_stores(struct queue_turn *t, uint64_t stores)
 {
     char digits[24];

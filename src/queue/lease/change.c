@@ -1,9 +1,5 @@
-/* change.c - complete, retry, extend: all of a request or nothing, fenced by the id, and by the
- * token if there is one.
- *
- * A request is judged when its write is built: then nothing else is changing its items. One whose
- * item is in a write on its way waits for that. What memory does not know, because it lies behind
- * the window, the store is asked for. */
+/* change.c - complete, retry, extend, delete, clear: all of a request or nothing, fenced by the
+ * id, and by the token if there is one. */
 #include "queue/order/flush.h"
 
 #include <stdlib.h>
@@ -38,6 +34,8 @@ err id_parse(str text, struct ksuid *out, struct err_note *note)
                    ksuid_refusal(text));
 }
 
+/* Memory of all ids is taken before the request begins: judging it can then fail for no lack of
+ * memory. */
 static err parse_ids(struct queue_change *c)
 {
     struct own_change *own = own_change(c);
@@ -54,10 +52,13 @@ static err parse_ids(struct queue_change *c)
             return ERR_BAD;
         }
     }
+    /* From here on the arena holds what the store says; part_look releases that before it asks
+     * again. */
     own->looks = arena_mark(c->arena);
     return ERR_OK;
 }
 
+/* Removals take items in whatever state, and ids of nothing are no error. */
 static bool removes(const struct queue_change *c)
 {
     return c->kind == CHANGE_DELETE || c->kind == CHANGE_CLEAR;
@@ -91,6 +92,7 @@ void change_begin(struct queue *q, struct queue_change *c)
     queue_work(p);
 }
 
+/* Thread: any. The checks that need no lock come first. */
 err queue_change_start(struct queue_change *c)
 {
     struct queue *q = c->queue;
@@ -106,6 +108,7 @@ err queue_change_start(struct queue_change *c)
         return why;
     queue_enter(q);
     why = req_admit(q, &c->note);
+    /* A partition whose memory was lost refuses at once: its store may be away for long. */
     if (why == ERR_OK && part_failing(q->parts[c->partition]))
         why = part_failing_note(q->parts[c->partition], &c->note);
     if (why == ERR_OK) {
@@ -121,6 +124,7 @@ err queue_change_start(struct queue_change *c)
 
 /* ---- judging ---- */
 
+/* Linear: it is asked for ids alone that memory does not know. */
 static bool was_completed(const struct part *p, struct ksuid id, uint64_t token)
 {
     for (unsigned i = 0; p->recent != NULL && i < RECENT_MAX; i++)
@@ -129,6 +133,7 @@ static bool was_completed(const struct part *p, struct ksuid id, uint64_t token)
     return false;
 }
 
+/* Only completions with a token: without a token an id that is gone is refused as before. */
 static void remember(struct part *p, const struct queue_change *c)
 {
     const struct own_change *own = (const struct own_change *)(const void *)c->own;
@@ -138,6 +143,7 @@ static void remember(struct part *p, const struct queue_change *c)
         if (p->recent == NULL)
             p->recent = calloc(RECENT_MAX, sizeof *p->recent);
         INVARIANT(p->recent != NULL);
+        /* The oldest of the ring makes room. */
         p->recent[p->recent_at++ % RECENT_MAX] =
             (struct recent){ .id = own->ids[i], .token = c->items[i].token };
     }
@@ -154,13 +160,15 @@ static err change_refuse(struct queue_change *c, unsigned i, err why, const char
     return why;
 }
 
-/* An id that memory does not know. ERR_AGAIN: the store has to be asked. */
+/* An id that memory does not know: gone, behind the window, or never given. ERR_AGAIN: the store
+ * has to be asked. */
 static err judge_unknown(struct part *p, struct queue_change *c, unsigned i)
 {
     struct own_change *own = own_change(c);
     if (c->kind == CHANGE_COMPLETE && c->items[i].token != 0 &&
         was_completed(p, own->ids[i], c->items[i].token))
         return ERR_OK;
+    /* Ready items up to the edge are all in memory; schedules are when whole_due. */
     bool behind = !p->whole && ksuid_cmp(own->ids[i], p->edge) > 0;
     if (!own->looked && (behind || !p->whole_due)) {
         own->ask = true;
@@ -168,6 +176,7 @@ static err judge_unknown(struct part *p, struct queue_change *c, unsigned i)
     }
     if (removes(c))
         return ERR_OK;
+    /* The store has it, and not as a lease: all leases are in memory. */
     if (own->looked && own->there[i].there)
         return change_refuse(c, i, ERR_CONFLICT, "is not marked as leased");
     return change_refuse(c, i, ERR_NOT_FOUND, "does not exist");
@@ -204,12 +213,14 @@ static err judge_moving(struct queue_change *c, unsigned i, struct qitem *it)
 static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)
 {
     switch ((enum qitem_state)it->state) {
+    /* In a write on its way: its outcome decides what can be done. */
     case QITEM_ENDING:
     case QITEM_GRANTING:
         return ERR_AGAIN;
     case QITEM_MOVING:
         return judge_moving(c, i, it);
     case QITEM_LEASED:
+        /* The client's lease ended, and the item goes to another queue. */
         if (it->doomed && !removes(c))
             return change_refuse(c, i, ERR_CONFLICT, "is not marked as leased");
         if (c->items[i].token != 0 && c->items[i].token != it->token)
@@ -235,7 +246,9 @@ static err queue_change_judge(struct part *p, struct queue_change *c)
     err worst = ERR_OK;
     own->ask = false;
     own->moving = KSUID_NIL;
+    /* Batches left memory since the store was asked: what it said may be old. */
     own->looked &= own->churn == p->churn;
+    /* Items seen by this judgement carry its mark: an id that is listed twice is found. */
     uint64_t mark = ++p->queue->marks;
     for (unsigned i = 0; i < c->items_count; i++) {
         struct qitem *it = part_item(p, own->ids[i]);
@@ -249,6 +262,7 @@ static err queue_change_judge(struct part *p, struct queue_change *c)
         if (it != NULL)
             it->mark = mark;
         if (why != ERR_OK && why != ERR_AGAIN)
+            /* A refusal ends the request whatever else it has: nothing is changed. */
             return why;
         if (why == ERR_AGAIN)
             worst = why;
@@ -258,6 +272,7 @@ static err queue_change_judge(struct part *p, struct queue_change *c)
 
 /* ---- doing ---- */
 
+/* Spent and expired items die instead of waiting again. */
 static void retry_item(struct part *p, struct slot *s, struct queue_change *c, unsigned i,
                        struct qitem *it, store_time now)
 {
@@ -286,6 +301,8 @@ static struct qitem *queue_change_wanted(struct part *p, struct queue_change *c,
     return it;
 }
 
+/* All items of the request were judged in this call, so no step can fail. Items that die go with
+ * moves, which count in own->left. */
 static void apply(struct part *p, struct slot *s, struct queue_change *c, store_time now)
 {
     struct own_change *own = own_change(c);
@@ -314,6 +331,7 @@ static void apply(struct part *p, struct slot *s, struct queue_change *c, store_
         own->left++;
         slot_request(s, &own->req);
     }
+    /* Nothing had to be written and no move was begun: all was done already. */
     if (own->left == 0)
         req_answer(p->queue, &own->req, ERR_OK);
 }
@@ -341,6 +359,8 @@ static bool is_left(struct part *p, const struct queue_change *c, store_time now
     return away || own_change(unconst(c))->judged == p->settled + 1;
 }
 
+/* Each request is judged by what memory says now, in order of arrival. Those that must wait stay
+ * in the list. */
 void change_build(struct part *p, struct slot *s, store_time now)
 {
     p->apart_wanted &= p->main.sent != NULL;
@@ -348,9 +368,11 @@ void change_build(struct part *p, struct slot *s, store_time now)
         next = n->next;
         struct queue_change *c = req_change(CONTAINER_OF(n, struct req, link));
         struct own_change *own = own_change(c);
+        /* On a full disk only what removes goes on. */
         if (own->looking || (p->frees_only && c->kind != CHANGE_COMPLETE && !removes(c)) ||
             is_left(p, c, now))
             continue;
+        /* The next write begins with changes, which has the whole room. */
         if (!slot_room(s, c->items_count * STEP_OPS_MAX)) {
             p->first = FIRST_CHANGE;
             return;
@@ -400,6 +422,7 @@ void change_again(struct queue_change *c)
         change_outcome(c, ERR_UNAVAILABLE);
         return;
     }
+    /* What the store said may be old by then. */
     own->req.state = REQ_PENDING;
     own->looked = false;
     own->judged = 0;
@@ -415,7 +438,8 @@ void change_unwritten(struct queue_change *c)
     own->judged = 0;
 }
 
-/* It is about to be answered while writes of it are on their way. */
+/* The request is about to be answered while writes of it are on their way. Its moves go on
+ * without it. */
 void change_leave(struct queue_change *c)
 {
     struct own_change *own = own_change(c);
@@ -430,6 +454,8 @@ void change_refuse_all(struct part *p)
         next = n->next;
         struct queue_change *c = req_change(CONTAINER_OF(n, struct req, link));
         if (own_change(c)->looking)
+            /* look_done answers it: until then the store's answer is written into the request's
+             * memory. */
             continue;
         req_answer(p->queue, &own_change(c)->req, part_failing_note(p, &c->note));
     }

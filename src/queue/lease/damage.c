@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 
+/* What is to be mended in one partition. Owner: the partition, until it is mended or read again. */
 struct damage {
     struct queue_op *ops; /* deletes of rows */
     unsigned count, size;
@@ -39,6 +40,7 @@ void damage_tell(struct part *p, uint64_t items, struct ksuid id, const char *wh
 
 /* ---- rows that point at nothing ---- */
 
+/* Dies when out of memory; the ops alone may fail. */
 static struct damage *damage_of(struct part *p)
 {
     if (p->damage == NULL)
@@ -47,7 +49,7 @@ static struct damage *damage_of(struct part *p)
     return p->damage;
 }
 
-/* NULL: there is no memory; the next reading finds it again. */
+/* A row more to be deleted. NULL: there is no memory; the next reading finds the row again. */
 static struct queue_op *damage_op(struct part *p, enum queue_op_kind kind)
 {
     struct damage *d = damage_of(p);
@@ -71,6 +73,7 @@ void damage_lease(struct part *p, const struct queue_lease *l)
         return;
     op->u.lease.id = l->id;
     damage_of(p)->leased--;
+    /* The item counts once, as leased; its entry goes with the lease. */
     op = l->in_place ? NULL : damage_op(p, OP_ENTRY_DELETE);
     if (op != NULL)
         op->u.entry = (struct queue_entry){ .kind = ENTRY_READY, .id = l->id };
@@ -88,6 +91,7 @@ void damage_entry(struct part *p, const struct queue_entry *e)
         damage_of(p)->ready--;
 }
 
+/* Items in memory, by what they are counted as in the record. */
 struct counts {
     int64_t ready, scheduled, leased;
 };
@@ -129,6 +133,7 @@ void damage_found(struct part *p, bool whole)
     struct damage *d = p->damage;
     struct counts c = { 0, 0, 0 };
     whole &= d == NULL || !d->is_starved;
+    /* The counts of the record are compared with the items only when all rows were read. */
     if (whole)
         hash_each(&p->items, count_item, &c);
     bool counts =
@@ -141,10 +146,12 @@ void damage_found(struct part *p, bool whole)
         d->scheduled = c.scheduled - p->scheduled;
         d->leased = c.leased - p->leased;
     }
+    /* The record refuses a write that takes a count below zero. */
     d->ready = at_least(d->ready, p->ready);
     d->scheduled = at_least(d->scheduled, p->scheduled);
     d->leased = at_least(d->leased, p->leased);
     int64_t items = -(d->ready + d->scheduled + d->leased);
+    /* One id for the log, so that the operator can look for it. */
     const struct queue_op *first = d->count > 0 ? &d->ops[0] : NULL;
     struct ksuid id = first == NULL                    ? KSUID_NIL
                       : first->kind == OP_LEASE_DELETE ? first->u.lease.id
@@ -159,12 +166,15 @@ void damage_build(struct part *p, struct slot *s)
     struct queue_write_part *w = &s->write.parts[0];
     if (d == NULL)
         return;
+    /* From the last to the first: damage_mended then cuts what was deleted off the end. */
     while (s->mended < d->count && slot_room(s, 1)) {
         struct queue_op *op = slot_op(s, OP_LEASE_DELETE);
+        /* The whole op is replaced: its kind may be another. */
         *op = d->ops[d->count - ++s->mended];
     }
     if (s->mended < d->count)
         return;
+    /* The counts change in the same write as the last row goes. */
     s->mends = true;
     w->ready += d->ready;
     w->scheduled += d->scheduled;

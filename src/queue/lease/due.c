@@ -2,8 +2,10 @@
  * queue, or gone. */
 #include "queue/order/flush.h"
 
+/* Items that one write takes from the list; others wait for the next. */
 enum { DUE_BUILD_MAX = 512 };
 
+/* Attempts that are spent, an item that is doomed, or its time is over. */
 bool item_dies(const struct qitem *it, store_time now)
 {
     uint32_t max = it->part->queue->info.max_attempts;
@@ -11,6 +13,7 @@ bool item_dies(const struct qitem *it, store_time now)
     return spent || !store_time_before(now, it->expire_at);
 }
 
+/* A schedule that is due has no attempts to spend: it dies of its time alone. */
 static void due_item(struct part *p, struct slot *s, struct qitem *it, store_time now)
 {
     bool dies =
@@ -23,6 +26,8 @@ static void due_item(struct part *p, struct slot *s, struct qitem *it, store_tim
         step_return(s, it, now);
 }
 
+/* part_die takes items out of the list: after is kept before. next: the first expiry of those
+ * that stay. */
 static void expire_list(struct part *p, struct slot *s, struct list *items, store_time now,
                         store_time *next)
 {
@@ -31,11 +36,14 @@ static void expire_list(struct part *p, struct slot *s, struct list *items, stor
         struct qitem *it = CONTAINER_OF(n, struct qitem, link);
         if (!store_time_before(now, it->expire_at) && slot_room(s, STEP_OPS_MAX))
             part_die(p, s, it, NULL);
+        /* An expired item that found no room comes first at the next round: its time is before
+         * any other. */
         else if (store_time_before(it->expire_at, *next))
             *next = it->expire_at;
     }
 }
 
+/* The walk over ready items and those behind order keys. */
 struct expiry {
     struct part *part;
     struct slot *slot;
@@ -50,9 +58,11 @@ static void expire_okey(void *ctx, struct hash_node *n)
 
 void due_build(struct part *p, struct slot *s, store_time now)
 {
+    /* p->due is filled by queue.c, from the heap of items by due_at. */
     for (unsigned i = 0; i < DUE_BUILD_MAX && slot_room(s, STEP_OPS_MAX) && !list_empty(&p->due);
          i++)
         due_item(p, s, CONTAINER_OF(list_take(&p->due), struct qitem, link), now);
+    /* The whole window is walked, because ready items are in order of ids, not of expiry. */
     if (p->expire_due) {
         struct expiry e = { .part = p, .slot = s, .now = now, .next = STORE_TIME_NEVER };
         p->expire_due = false;

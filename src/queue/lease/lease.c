@@ -12,6 +12,7 @@
 
 /* ---- a request comes ---- */
 
+/* The waiting request of that client in this queue. NULL: there is none. */
 static struct queue_lease_request *same_client(struct queue *q, str client)
 {
     struct hash_node *n = hash_first(&q->clients, hash_of_str(client, q->number));
@@ -24,6 +25,7 @@ static struct queue_lease_request *same_client(struct queue *q, str client)
     return NULL;
 }
 
+/* A request without a client id is under no name, and any number of them may wait. */
 static err lease_admit(struct queue *q, struct queue_lease_request *r)
 {
     err why = req_admit(q, &r->note);
@@ -51,6 +53,8 @@ err queue_lease_start(struct queue_lease_request *r)
         return ERR_BAD;
     }
     *own = (struct own_lease){ .req = { .kind = REQ_LEASE, .home = r->home },
+                               /* What each try takes of the arena is released when the request
+                                * waits again. */
                                .tries = arena_mark(r->arena) };
     list_init(&own->items);
     r->items = NULL;
@@ -75,6 +79,7 @@ void lease_answer_gone(struct queue *q, struct queue_lease_request *r)
     req_answer(q, &own_lease(r)->req, ERR_GONE);
 }
 
+/* A request that is copying is left alone: the job writes into its memory until bodies_done. */
 void queue_lease_cancel(struct queue_lease_request *r)
 {
     struct queue *q = r->queue;
@@ -96,6 +101,7 @@ void lease_back(struct part *p, struct list *items)
         struct qitem *it = CONTAINER_OF(n, struct qitem, link);
         INVARIANT(p->granting > 0);
         p->granting--;
+        /* The grant did not happen: it takes no attempt. */
         it->attempts--;
         it->token = 0;
         qitem_move(it, QITEM_READY);
@@ -104,6 +110,7 @@ void lease_back(struct part *p, struct list *items)
     part_loads(p);
 }
 
+/* The request has no items any more, and nobody writes into its memory. */
 void lease_wait_again(struct queue *q, struct queue_lease_request *r)
 {
     struct own_lease *own = own_lease(r);
@@ -112,6 +119,7 @@ void lease_wait_again(struct queue *q, struct queue_lease_request *r)
     own->again = own->written = false;
     own->req.part = NULL;
     r->items = NULL;
+    /* lease_unpin came before: the pins hold batches of the part. */
     r->items_count = 0;
     INVARIANT(own->batches == NULL);
     arena_release(r->arena, own->tries);
@@ -126,12 +134,14 @@ void lease_wait_again(struct queue *q, struct queue_lease_request *r)
 
 void lease_disown(struct part *p, const struct queue_lease_request *r, unsigned kept)
 {
+    /* By id, because the items may have moved on since: each is looked up again. */
     for (unsigned i = kept; i < r->items_count; i++) {
         struct qitem *it = part_item(p, r->items[i].id);
         if (it == NULL || it->state != QITEM_LEASED || it->due.place == 0)
             continue; /* its write or its expiry is on the way */
         if (it->due_at.ns != r->items[i].lease_deadline.ns)
             continue; /* it was leased again */
+        /* Out of the heap: an orphan does not expire, it is released. */
         heap_remove(&p->queue->due, &it->due);
         list_append(&p->orphans, &it->link);
     }
@@ -141,6 +151,8 @@ void lease_disown(struct part *p, const struct queue_lease_request *r, unsigned 
 
 void lease_finish(struct queue *q, struct queue_lease_request *r)
 {
+    /* Bodies and lease are both over here. A request whose lease stands and whose bodies cannot
+     * be had gives its items back. */
     struct own_lease *own = own_lease(r);
     bool starved = arena_is_starved(r->arena);
     if (own->fetch_why != ERR_OK) { /* the lease would end unseen, and count */
@@ -156,6 +168,8 @@ void lease_finish(struct queue *q, struct queue_lease_request *r)
                                         : ERR_UNAVAILABLE);
 }
 
+/* Under the queue's lock: what the reply could not take is given back before another lease
+ * expires it. */
 void queue_lease_give_back(struct queue_lease_request *r, unsigned kept)
 {
     struct queue *q = r->queue;
@@ -181,6 +195,7 @@ void lease_to_write(struct queue_lease_request *r, struct part *p)
 void lease_build(struct part *p, struct slot *s)
 {
     for (struct list *n; (n = list_first(&p->grants)) != NULL;) {
+        /* A write takes whole requests. One that finds no room waits for the next write. */
         struct own_lease *own =
             CONTAINER_OF(CONTAINER_OF(n, struct req, link), struct own_lease, req);
         if (!slot_room(s, own->count))
@@ -196,6 +211,8 @@ void lease_build(struct part *p, struct slot *s)
     }
 }
 
+/* Their lease is written. orphans: nobody waits for these items any more; NULL: their request
+ * does. */
 static void leased(struct part *p, struct list *items, struct list *orphans)
 {
     for (struct list *n; (n = list_take(items)) != NULL;) {
@@ -210,7 +227,8 @@ static void leased(struct part *p, struct list *items, struct list *orphans)
     }
 }
 
-/* Should their lease turn out to stand, they are given back as soon as the partition is read. */
+/* The outcome of their lease is unknown. Should the lease turn out to stand, the items are given
+ * back as soon as the partition is read. */
 static void lose_items(struct part *p, struct list *items)
 {
     for (struct list *n = items->next; n != items; n = n->next)
@@ -225,6 +243,8 @@ void lease_lose_steps(struct slot *s)
             part_lose(s->part, s->steps[i].item);
 }
 
+/* again: the memory of the partition was thrown away while the lease was written, so the items
+ * are no longer the request's. */
 void lease_written(struct queue_lease_request *r, bool ok, bool unknown)
 {
     struct own_lease *own = own_lease(r);
@@ -232,6 +252,7 @@ void lease_written(struct queue_lease_request *r, bool ok, bool unknown)
     if (ok && !own->again) {
         leased(p, &own->items, NULL);
         own->written = true;
+        /* Bodies are still being copied: bodies_done finishes the request then. */
         if (!own->copying)
             lease_finish(p->queue, r);
         return;
@@ -244,6 +265,7 @@ void lease_written(struct queue_lease_request *r, bool ok, bool unknown)
         lease_wait_again(p->queue, r);
 }
 
+/* Items whose requests left before the write of their lease was answered. */
 void lease_orphans(struct slot *s, bool ok, bool unknown)
 {
     for (const struct list *n = s->orphans.next; n != &s->orphans; n = n->next) {
@@ -268,12 +290,15 @@ static void orphan(struct part *p, struct slot *s, struct list *items)
     part_heads(p);
 }
 
+/* Takes the items from a request that ends or waits again: into the write on its way, or back to
+ * their place. */
 void lease_detach(struct queue *q, struct queue_lease_request *r)
 {
     struct own_lease *own = own_lease(r);
     struct part *p = own->req.part;
     (void)q;
     INVARIANT(!own->copying);
+    /* Not sent yet: the request is taken out of that write first. */
     req_recall(&own->req);
     if (own->req.state == REQ_WRITING && own->req.slot != NULL)
         orphan(p, own->req.slot, &own->items);
@@ -289,6 +314,8 @@ void orphan_build(struct part *p, struct slot *s)
         step_release(s, CONTAINER_OF(n, struct qitem, link));
 }
 
+/* Requests whose items go with the memory of their partition. Changes and produces may stand in
+ * the same lists. */
 static void lose_requests(struct part *p, struct list *requests)
 {
     for (struct list *n = requests->next; n != requests; n = n->next) {
@@ -301,11 +328,14 @@ static void lose_requests(struct part *p, struct list *requests)
     }
 }
 
+/* Before the memory is thrown away: leases that may stand in the store are noted, so that the
+ * next reading gives their items back. */
 void lease_lost(struct part *p)
 {
     lose_items(p, &p->orphans);
     lose_requests(p, &p->fetching);
     lose_requests(p, &p->grants);
+    /* Writes on their way keep their requests: their outcomes answer them. */
     struct slot *slots[] = { p->early.sent, p->early.next, p->main.sent, p->main.next };
     for (size_t i = 0; i < COUNT_OF(slots); i++) {
         if (slots[i] == NULL)
@@ -318,6 +348,7 @@ void lease_lost(struct part *p)
     for (struct list *n; (n = list_take(&p->grants)) != NULL;) {
         struct queue_lease_request *r = req_lease(CONTAINER_OF(n, struct req, link));
         if (!own_lease(r)->copying)
+            /* Its memory is still being written into: bodies_done lets it wait again. */
             lease_wait_again(p->queue, r);
         else
             list_append(&p->fetching, n); /* until it is copied */

@@ -7,7 +7,7 @@
 
 /* ---- reading ---- */
 
-/* body is in the arena. */
+/* Fills an item of the reply. The texts point into body, which is in the request's arena. */
 static err item_fill(struct queue_item *out, str body)
 {
     struct item it;
@@ -23,6 +23,8 @@ static err item_fill(struct queue_item *out, str body)
     return why;
 }
 
+/* Batches were kept for copying without the lock; the references are of the part, so the lock is
+ * held here. */
 void lease_unpin(struct queue_lease_request *r, struct part *p)
 {
     struct own_lease *own = own_lease(r);
@@ -31,6 +33,7 @@ void lease_unpin(struct queue_lease_request *r, struct part *p)
     own->batches = NULL;
 }
 
+/* The batches are pinned: their bytes stay, whoever is served meanwhile. */
 err lease_copy(struct queue_lease_request *r)
 {
     struct own_lease *own = own_lease(r);
@@ -62,7 +65,7 @@ static err bodies_begin(struct queue_lease_request *r)
     return ERR_OK;
 }
 
-/* What was read. */
+/* What was read, into the reply: up to the first body that cannot be had. */
 static err bodies_take(struct queue_lease_request *r, err why)
 {
     struct own_lease *own = own_lease(r);
@@ -85,6 +88,8 @@ static err bodies_read_now(struct queue_lease_request *r)
 {
     struct own_lease *own = own_lease(r);
     if (own->sized)
+        /* The engine may have the bytes in memory though this queue has not: no job is needed
+         * then. */
         return lease_copy(r);
     err why = bodies_begin(r);
     if (why != ERR_OK)
@@ -96,7 +101,8 @@ static err bodies_read_now(struct queue_lease_request *r)
 
 /* ---- read ---- */
 
-/* What does not fit into the reply goes back; the first always fits. */
+/* Items that do not fit into the reply go back; the first always fits. Read from the end, so
+ * that rest is in reverse order: each is put back by its id. */
 static void bodies_trim(struct queue_lease_request *r, struct part *p)
 {
     struct own_lease *own = own_lease(r);
@@ -129,6 +135,7 @@ static void bodies_unread(struct queue *q, struct queue_lease_request *r)
     struct own_lease *own = own_lease(r);
     struct part *p = own->req.part;
     list_remove(&own->req.link);
+    /* The first item is the damaged one: bodies_take would have leased those before it. */
     if (damage_is(own->fetch_why)) {
         bodies_aside(p, CONTAINER_OF(list_take(&own->items), struct qitem, link), own->fetch_why);
         lease_back(p, &own->items);
@@ -143,12 +150,14 @@ static void bodies_unread(struct queue *q, struct queue_lease_request *r)
         lease_wait_again(q, r);
         return;
     }
+    /* An unknown state of the store: the partition is read anew. */
     if (own->fetch_why == ERR_IO)
         part_refuse(p);
     lease_finish(q, r);
 }
 
-/* The bodies are here, or cannot be had. Under the lock. */
+/* The bodies are here, or cannot be had. Under the lock. Four ways on: the client went, the
+ * lease failed meanwhile, the bodies came first, or the lease did. */
 static void bodies_done(struct queue *q, struct queue_lease_request *r)
 {
     struct own_lease *own = own_lease(r);
@@ -173,6 +182,7 @@ static void bodies_done(struct queue *q, struct queue_lease_request *r)
 
 /* ---- jobs ---- */
 
+/* Thread: pool. now is taken back: this time the store may block, or answer later. */
 static bool bodies_step(struct store_job *j)
 {
     struct own_lease *own = CONTAINER_OF(j, struct own_lease, job);
@@ -192,6 +202,7 @@ static bool bodies_step(struct store_job *j)
 static void bodies_job_done(struct store_job *j)
 {
     struct own_lease *own = CONTAINER_OF(j, struct own_lease, job);
+    /* queue_leave may answer the last request, which frees what holds q. */
     struct queue *q = req_lease(&own->req)->queue;
     queue_ref(q);
     queue_enter(q);
@@ -200,6 +211,8 @@ static void bodies_job_done(struct store_job *j)
     queue_unref(&q);
 }
 
+/* After the lock was left: copies what is in memory, on this thread, and starts jobs for the
+ * rest. Returns with the lock taken. */
 void lease_fetch_all(struct queue *q, struct list *fetches)
 {
     struct list here;

@@ -24,6 +24,7 @@ struct share {
     struct list takers; /* requests */
 };
 
+/* left and next begin with the whole window, in order. */
 static void share_begin(struct share *h, struct part *p)
 {
     *h = (struct share){
@@ -32,6 +33,7 @@ static void share_begin(struct share *h, struct part *p)
     list_init(&h->takers);
 }
 
+/* Promised, not dealt: the round learns who shares a partition before anybody takes. */
 static void share_promise(struct share *h, struct queue_lease_request *r)
 {
     uint64_t n = r->batch_size < h->left ? r->batch_size : h->left;
@@ -43,6 +45,7 @@ static void share_promise(struct share *h, struct queue_lease_request *r)
     h->requests++;
 }
 
+/* The oldest of what is left of each; the lower number wins ties. */
 static bool share_is_older(const struct share *a, const struct share *b)
 {
     int64_t at = CONTAINER_OF(a->next, struct qitem, link)->ready_at.ns;
@@ -59,10 +62,13 @@ static void share_deal(struct share *h)
     while (!list_empty(&h->takers) && !list_empty(&p->ready_list)) {
         struct req *req = CONTAINER_OF(list_take(&h->takers), struct req, link);
         struct queue_lease_request *r = req_lease(req);
+        /* The request is in no list while it is dealt to: it goes to the end of takers, or to
+         * full. */
         struct own_lease *own = own_lease(r);
         struct qitem *it = part_head(p);
         str body;
         uint64_t size = batch_item(it->batch, it->index, &body) ? body.n : 0;
+        /* A reply is at most reply_bytes_max, but for its first item. */
         if (own->count > 0 && own->bytes + size > p->queue->all->opts.reply_bytes_max) {
             list_append(&full, &req->link);
             continue;
@@ -72,6 +78,7 @@ static void share_deal(struct share *h)
         list_append(&own->items, &it->link);
         it->attempts++;
         p->granting++;
+        /* sized: all bodies so far are in memory, so that bytes is what they take. */
         own->sized = (own->count == 0 || own->sized) && size > 0;
         own->bytes += size;
         own->count++;
@@ -82,7 +89,7 @@ static void share_deal(struct share *h)
 
 /* ---- what a request got ---- */
 
-/* The reply's items, but for their bodies. */
+/* The reply's items, but for their bodies. False: the request's arena has no room. */
 static bool grant_fill(struct queue_lease_request *r, struct part *p, store_time now)
 {
     struct own_lease *own = own_lease(r);
@@ -97,6 +104,7 @@ static bool grant_fill(struct queue_lease_request *r, struct part *p, store_time
     for (struct list *n = own->items.next; n != &own->items; n = n->next, i++) {
         struct qitem *it = CONTAINER_OF(n, struct qitem, link);
         it->due_at = store_time_add(now, timeout);
+        /* Epoch first: tokens of a later owner are greater than those of this one. */
         it->token = r->wants_token ? (p->epoch << 40) + ++p->tokens : 0;
         r->items[i] = (struct queue_item){ .id = it->id,
                                            .attempts = it->attempts,
@@ -107,6 +115,7 @@ static bool grant_fill(struct queue_lease_request *r, struct part *p, store_time
                                            .max_attempts = p->queue->info.max_attempts };
         own->places[i] = (struct queue_place){ .batch = it->batch->first, .index = it->index };
         own->batches[i] = it->batch;
+        /* Pinned for the copy, which may run without the lock. */
         batch_ref(it->batch);
     }
     r->partition = p->number;
@@ -125,23 +134,27 @@ static void grant(struct queue *q, struct queue_lease_request *r, struct part *p
     own->store_index = p->store;
     own->place = (struct queue_part){ .queue = q->number, .partition = p->number };
     if (!grant_fill(r, p, clock_store(q->all->opts.clock))) {
+        /* The items go to others; this client gets the error. */
         lease_back(p, &own->items);
         own->count = 0;
         err_note_set(&r->note, "queue is overloaded; try again later");
         req_answer(q, &own->req, ERR_LIMIT);
         return;
     }
+    /* Small replies are copied at once: a hand-over would cost more than the copy. */
     own->copying = !own->sized || own->bytes > COPY_BYTES_MAX;
     if (!own->copying) {
         own->fetch_why = lease_copy(r);
         lease_unpin(r, p);
     }
+    /* The lease is written while the bodies are copied. */
     if (own->sized) {
         lease_to_write(r, p);
         if (own->copying)
             list_append(&q->fetches, &own->fetch);
         return;
     }
+    /* Their size decides how many fit: the lease is written afterwards. */
     own->req.state = REQ_FETCHING;
     list_append(&p->fetching, &own->req.link);
     list_append(&q->fetches, &own->fetch);
@@ -156,6 +169,7 @@ static void share_end(struct queue *q, struct share *h)
     for (struct list *n; (n = list_take(&h->takers)) != NULL;) {
         struct req *req = CONTAINER_OF(n, struct req, link);
         if (own_lease(req_lease(req))->count == 0)
+            /* By order of arrival: it is first again in the next round. */
             req_park(&q->waiting, req);
         else
             grant(q, req_lease(req), p);
@@ -183,6 +197,7 @@ static struct share *share_oldest(struct queue *q, struct share *shares, unsigne
     share_begin(&next, CONTAINER_OF(n, struct part, head));
     if (best != NULL && share_is_older(best, &next))
         return best;
+    /* Out of the heap until the round is over: part_heads puts it back. */
     heap_remove(&q->heads, n);
     share_begin(&shares[*count], next.part);
     return &shares[(*count)++];
@@ -196,12 +211,16 @@ void lease_round(struct queue *q)
         struct queue_lease_request *r = req_lease(CONTAINER_OF(q->waiting.next, struct req, link));
         struct share *to = share_oldest(q, shares, &count);
         if (to == NULL)
+            /* All heads are promised: requests share what is there, as long as each gets an
+             * item. */
             to = last;
         if (to == NULL || to->requests >= to->items)
             break;
         share_promise(to, r);
         last = to;
     }
+    /* Dealing begins when all have chosen. Then the partitions come back
+     * into the heap, and read on. */
     for (unsigned i = 0; i < count; i++)
         share_end(q, &shares[i]);
     for (unsigned i = 0; i < count; i++) {

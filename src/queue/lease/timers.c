@@ -8,6 +8,7 @@ enum {
     TIMERS_FAR_MS = 1000    /* store_time may be set forward with the machine's clock */
 };
 
+/* Queues by the first instant of store_time at which something is due. */
 static bool due_before(const struct heap_node *a, const struct heap_node *b)
 {
     const struct queue *x = CONTAINER_OF(unconst(a), struct queue, due_node);
@@ -15,6 +16,7 @@ static bool due_before(const struct heap_node *a, const struct heap_node *b)
     return x->due_at.ns < y->due_at.ns;
 }
 
+/* Queues by the first instant of mono: deadlines, ends of pauses. */
 static bool wait_before(const struct heap_node *a, const struct heap_node *b)
 {
     const struct queue *x = CONTAINER_OF(unconst(a), struct queue, wait_node);
@@ -32,7 +34,8 @@ static void timers_unlock(struct queues *all)
     INVARIANT(pthread_mutex_unlock(&all->timers_lock) == 0);
 }
 
-/* The first instant of anything; under the lock. */
+/* The first instant of anything, as mono; under the lock. Instants of store_time are taken as if
+ * store_time went on as mono does. */
 static mono timers_first(struct queues *all)
 {
     struct heap_node *due = heap_first(&all->due), *wait = heap_first(&all->wait);
@@ -55,12 +58,15 @@ static void timers_arm(void *ctx)
     queue_timers_lock(all);
     all->arming = false;
     mono at = timers_first(all), now = clock_mono(all->opts.clock);
+    /* armed is read by must_arm: a later instant needs no new timer. */
     all->armed = at;
     bool stopped = all->stopped;
     timers_unlock(all);
     if (stopped)
         return;
+    /* Rounded up: a timer that fires too early would find nothing. */
     int64_t ms = at.ns <= now.ns ? 0 : (at.ns - now.ns + NS_PER_MS - 1) / NS_PER_MS;
+    /* At most TIMERS_FAR_MS: store_time may be set forward meanwhile. */
     loop_timer_start(all->timer, ms < TIMERS_FAR_MS ? ms : TIMERS_FAR_MS, 0);
 }
 
@@ -80,6 +86,7 @@ static void fired(void *ctx)
     unsigned count = 0;
     mono now = clock_mono(all->opts.clock);
     store_time at = clock_store(all->opts.clock);
+    /* Before the lock: probing takes the lock of the stores' health. */
     mono probe_at = stores_probe(all, now);
     queue_timers_lock(all);
     all->probe_at = probe_at;
@@ -88,7 +95,9 @@ static void fired(void *ctx)
         if (q->wait_at.ns > now.ns)
             break;
         heap_remove(&all->wait, n);
+        /* queue_leave sets both anew, as far as something is left to do. */
         q->wait_at.ns = INT64_MAX;
+        /* The reference keeps the queue while the lock of the timers is free. */
         queue_ref(q);
         ready[count++] = q;
     }
@@ -104,6 +113,7 @@ static void fired(void *ctx)
     bool idle = count == 0;
     timers_unlock(all);
     for (unsigned i = 0; i < count; i++) {
+        /* Entering and leaving settles all that is due by now. */
         queue_enter(ready[i]);
         queue_leave(ready[i]);
         queue_unref(&ready[i]);
@@ -114,13 +124,17 @@ static void fired(void *ctx)
         loop_timer_start(all->timer, TIMERS_FROZEN_MS, 0);
 }
 
+/* Called on leaving a queue, under its lock. The timers' lock is taken inside the queue's, never
+ * the other way. */
 void timers_update(struct queue *q, store_time due, mono wait)
 {
     struct queues *all = q->all;
+    /* Of a deleted queue nothing is due; its requests still time out. */
     if (q->deleted)
         due = STORE_TIME_NEVER, wait.ns = q->requests > 0 || q->busy > 0 ? wait.ns : INT64_MAX;
     queue_timers_lock(all);
     bool sooner = due.ns < q->due_at.ns || wait.ns < q->wait_at.ns;
+    /* A later instant may stay: the timer finds nothing then, and asks for the next. */
     if (sooner || q->deleted) {
         if (q->due_node.place != 0)
             heap_remove(&all->due, &q->due_node);
@@ -136,6 +150,7 @@ void timers_update(struct queue *q, store_time due, mono wait)
     }
     timers_unlock(all);
     if (sooner)
+        /* Any thread may be here; the timer is the loop's. */
         loop_post(all->opts.loop, timers_arm, all);
 }
 
@@ -159,6 +174,7 @@ void timers_init(struct queues *all)
     all->timer = loop_timer_new(all->opts.loop, fired, all);
 }
 
+/* A posted task would find the queues freed. */
 bool timers_idle(struct queues *all)
 {
     queue_timers_lock(all);
@@ -171,6 +187,7 @@ void timers_stop(struct queues *all)
 {
     queue_timers_lock(all);
     all->stopped = true;
+    /* No queue is served by the timer from here on. */
     struct heap *heaps[] = { &all->due, &all->wait };
     for (unsigned i = 0; i < COUNT_OF(heaps); i++)
         heap_fini(heaps[i]);

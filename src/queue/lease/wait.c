@@ -2,6 +2,7 @@
  * last outcome touches the waiter no more once the lock is free. */
 #include "queue/lease/wait.h"
 
+/* Thread: any. The broadcast comes inside the lock, as in waiter_done. */
 static void waiter_post(struct home *h, struct task *t)
 {
     struct waiter *w = CONTAINER_OF(h, struct waiter, home);
@@ -39,6 +40,7 @@ void waiter_done(struct waiter *w, err why, unsigned items)
     INVARIANT(w->left > 0);
     w->left--;
     w->good += why == ERR_OK ? items : 0;
+    /* The last error counts, not the first. */
     w->worst = why == ERR_OK ? w->worst : why;
     (void)pthread_cond_broadcast(
         &w->changed); /* inside: who waits may free w as soon as it has the lock */
@@ -47,6 +49,7 @@ void waiter_done(struct waiter *w, err why, unsigned items)
 
 err waiter_wait(struct waiter *w)
 {
+    /* The tasks of this home run here, so that a caller who blocks needs no loop of its own. */
     INVARIANT(pthread_mutex_lock(&w->lock) == 0);
     while (w->left > 0) {
         struct task *t = task_list_take(&w->tasks);
@@ -54,6 +57,7 @@ err waiter_wait(struct waiter *w)
             (void)pthread_cond_wait(&w->changed, &w->lock);
             continue;
         }
+        /* A task may take other locks, or post to this home. */
         INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
         t->run(t);
         INVARIANT(pthread_mutex_lock(&w->lock) == 0);

@@ -1,10 +1,5 @@
-/* migrate.c - a partition to another store while its queue goes on: closed, copied row by row,
- * switched, dropped.
- *
- * The partition takes no requests meanwhile (they wait, or go to others). Its rows are read from
- * one store and written to the other under the ids they have; the catalogue's row decides which of
- * the two counts, so a crash before it leaves the old one whole and a copy that the next try drops
- * first. */
+/* migrate.c - a partition to another store while its queue goes on, for parts.c: closed, copied
+ * row by row, switched, dropped. Thread: pool, under change_lock. */
 #include "queue/lease/wait.h"
 #include "queue/order/flush.h"
 
@@ -14,12 +9,15 @@
 #include <string.h>
 
 enum {
+    /* Limits of one write of the copy, and of the memory that it is built in. */
     COPY_ROWS_MAX = 1000,
     COPY_BYTES_MAX = 4 << 20,
     COPY_ARENA_BYTES_MAX = 64 << 20,
     QUIET_MS = 10000
 };
 
+/* One copy under way, on the stack of migrate. The counts are those of the rows gathered since
+ * the last write. */
 struct copy {
     struct queue *queue;
     struct queue_store *from, *to;
@@ -38,12 +36,14 @@ static void migrate_written(struct queue_write *w, err why)
     waiter_done(w->ctx, why, 1);
 }
 
-/* Writes what was gathered, and waits. */
+/* Writes what was gathered, and waits. After it nothing is gathered, and the arena is empty:
+ * whatever pointed there has been written. */
 static err migrate_flush(struct copy *c)
 {
     if (c->is_starved)
         return ERR_LIMIT;
     if (c->queue->all->draining)
+        /* Nothing counts before queue_save. */
         return ERR_SHUTDOWN; /* the old one is whole; the copy is dropped by the next try */
     if (c->ops_count == 0)
         return ERR_OK;
@@ -85,12 +85,15 @@ static void *migrate_grown(void *array, size_t count, size_t *size, size_t each)
     return array;
 }
 
+/* First ids of all batches that have a live item. */
 struct firsts {
     struct ksuid *ids;
     size_t count, size;
     bool is_starved;
 };
 
+/* Rows of one batch come one after the other: equal neighbours are left out here, others in
+ * copy_batches. */
 static bool add_first(struct firsts *f, struct ksuid id)
 {
     if (f->count > 0 && ksuid_cmp(f->ids[f->count - 1], id) == 0)
@@ -123,9 +126,12 @@ static err batch_bytes(struct copy *c, const struct queue_batch *b, str *out)
     err why = ERR_OK;
     for (unsigned i = 0; i < b->count && why == ERR_OK; i++) {
         struct queue_place at = { .batch = b->first, .index = (uint16_t)i };
+        /* Batches keep their count and their indexes, so entries and leases point at the same
+         * items. */
         str body;
         if (b->states[i] == ITEM_GONE)
             continue;
+        /* One by one: bodies that are gone have nothing to be read. */
         struct queue_bodies one = { .at = &at, .count = 1, .arena = &c->arena, .out = &body };
         why = c->from->ops->bodies(c->from, c->place, &one);
         if (why == ERR_OK)
@@ -140,6 +146,7 @@ static err batch_look(struct copy *c, struct ksuid first, struct queue_batch *ou
     return c->from->ops->batch(c->from, c->place, &look);
 }
 
+/* The copy has the batch under its own id, with the states that it has. */
 static err copy_batch(struct copy *c, struct ksuid first)
 {
     struct queue_batch b;
@@ -152,6 +159,7 @@ static err copy_batch(struct copy *c, struct ksuid first)
         c->ready += b.states[i] == ITEM_IN_PLACE;
     c->ops[c->ops_count++] = (struct queue_op){ .kind = OP_BATCH_PUT, .u.batch = b };
     c->bytes += b.bytes.n;
+    /* Bodies fill a write long before rows do. */
     return c->bytes > COPY_BYTES_MAX || c->ops_count == COPY_ROWS_MAX ? migrate_flush(c) : ERR_OK;
 }
 
@@ -162,6 +170,8 @@ static err scan(struct copy *c, struct queue_scan all)
     return c->from->ops->scan(c->from, &all);
 }
 
+/* Ready rows name batches with items in place and those of entries; leased items are ready rows
+ * as well. */
 static err copy_batches(struct copy *c)
 {
     struct firsts f = { .ids = NULL };
@@ -173,6 +183,7 @@ static err copy_batches(struct copy *c)
     if (why == ERR_OK && f.count > 0)
         qsort(f.ids, f.count, sizeof *f.ids, first_cmp);
     for (size_t i = 0; i < f.count && why == ERR_OK; i++)
+        /* Sorted: equal ids stand beside each other. */
         if (i == 0 || ksuid_cmp(f.ids[i - 1], f.ids[i]) != 0)
             why = copy_batch(c, f.ids[i]);
     free(f.ids);
@@ -194,7 +205,9 @@ static bool copy_entry(struct copy *c, const struct queue_entry *e)
     struct queue_op *op = add_op(c, OP_ENTRY_PUT);
     op->u.entry = *e;
     op->u.entry.order_key = arena_copy(&c->arena, e->order_key);
+    /* order_key points into the store's row: it must last until the write. */
     c->is_starved |= op->u.entry.order_key.p == NULL;
+    /* False: the write is full. The scan goes on from the last row. */
     return !c->is_starved && c->ops_count < COPY_ROWS_MAX;
 }
 
@@ -202,6 +215,7 @@ static bool copy_ready(void *ctx, const struct queue_row *row)
 {
     struct copy *c = ctx;
     c->record.settled = row->u.entry.id; /* how far this scan came */
+    /* Items in place came with their batch. */
     if (row->in_place)
         return true;
     c->ready++;
@@ -215,12 +229,15 @@ static bool copy_scheduled(void *ctx, const struct queue_row *row)
     return copy_entry(c, &row->u.entry);
 }
 
+/* Full writes, one after the other: a store's callback must not call the store, so the scan ends
+ * for each write. */
 static err copy_entries(struct copy *c)
 {
     struct ksuid from = KSUID_NIL;
     bool more = true;
     err why = ERR_OK;
     while (more && why == ERR_OK) {
+        /* copy_ready sets it; the field is free until the copy is settled. */
         c->record.settled = KSUID_NIL;
         why = scan(c, (struct queue_scan){
                           .kind = SCAN_READY, .from = from, .each = copy_ready, .ctx = c });
@@ -247,6 +264,8 @@ static err copy_entries(struct copy *c)
     return why;
 }
 
+/* Rows without bodies: all of them are gathered first, because batches are asked for between the
+ * writes. */
 struct small_rows {
     struct queue_lease *leases;
     struct queue_key *keys;
@@ -289,7 +308,10 @@ static err copy_leases_and_keys(struct copy *c)
         if (why != ERR_OK)
             break;
         add_op(c, OP_LEASE_PUT)->u.lease = r.leases[i];
+        /* The order key is in the batch of the new store as well; the row needs it for the
+         * owner's reading. */
         c->ops[c->ops_count - 1].u.lease.order_key = b.order_key;
+        /* The item came as ready, with its batch or entry. */
         c->ready--;
         c->leased++;
         why = c->ops_count == COPY_ROWS_MAX ? migrate_flush(c) : ERR_OK;
@@ -298,6 +320,7 @@ static err copy_leases_and_keys(struct copy *c)
         why = migrate_flush(c);
     free(r.leases);
     r = (struct small_rows){ .copy = c };
+    /* Zeroed: the keys' array begins anew. */
     if (why == ERR_OK)
         why = scan(c, (struct queue_scan){ .kind = SCAN_KEYS, .each = keep_key, .ctx = &r });
     for (size_t i = 0; i < r.count && why == ERR_OK; i++) {
@@ -316,6 +339,7 @@ static err copy_all(struct copy *c, struct err_note *note)
     };
     mono deadline = mono_add_ms(clock_mono(c->queue->all->opts.clock), QUIET_MS);
     err why =
+        /* The old store is read only after all that was written is visible. */
         c->from->ops->heartbeat(c->from, deadline,
                                 NULL); /* what was written early is seen behind a synced write */
     if (why == ERR_OK)
@@ -326,6 +350,7 @@ static err copy_all(struct copy *c, struct err_note *note)
         why = c->to->ops->own(c->to, &own);
     if (why != ERR_OK)
         return why;
+    /* Ids of the copy must come behind all that were ever given. */
     c->record.last_id = old.last_id;
     why = copy_batches(c);
     if (why == ERR_OK)
@@ -335,6 +360,7 @@ static err copy_all(struct copy *c, struct err_note *note)
     struct queue_part_record copied;
     if (why == ERR_OK)
         why = c->to->ops->record(c->to, c->place, &copied);
+    /* The counts of rows, before and after: nothing was forgotten, and nothing came twice. */
     bool same = why == ERR_OK && copied.ready == old.ready && copied.scheduled == old.scheduled &&
                 copied.leased == old.leased;
     if (why == ERR_OK && !same) {
@@ -352,7 +378,8 @@ static err copy_all(struct copy *c, struct err_note *note)
 /* ---- closing and opening ---- */
 
 /* placing: what a move of another queue puts here, since nothing that is produced is placed in a
- * closed one. */
+ * closed one. Nothing of the partition is on its way, in a write, a read, a move or an unknown
+ * outcome. */
 static bool is_quiet(const struct part *p)
 {
     return part_idle(p) && p->placing == 0 && !p->loading && !p->refilling && !p->refilling_due &&
@@ -376,12 +403,14 @@ static bool await_quiet(struct queue *q, struct part *p)
     struct clock *clock = q->all->opts.clock;
     mono deadline = mono_add_ms(clock_mono(clock), QUIET_MS);
     for (;;) {
+        /* In each round: moves whose step ended meanwhile wait in the lists again. */
         queue_enter(q);
         produce_unplace_all(p);
         move_abandon(p); /* nothing of them goes on while it is closed; they begin anew */
         bool quiet = is_quiet(p), usable = p->loaded && !p->loading; /* but for being closed */
         queue_leave(q);
         if (quiet || clock_mono(clock).ns >= deadline.ns)
+            /* usable: what cannot be read cannot be copied. */
             return quiet && usable;
         queue_rest();
     }
@@ -391,6 +420,7 @@ static void open_part(struct queue *q, struct part *p)
 {
     queue_enter(q);
     p->closed = false;
+    /* Also after a failed move: memory may be older than the store. */
     p->stale = true; /* it is read again, from where it is now */
     queue_work(p);
     q->placing_wanted = true;
@@ -414,12 +444,14 @@ static err migrate(struct queue *q, struct part *p, uint32_t to, struct err_note
     free(c.ops);
     if (why != ERR_OK)
         return why;
+    /* Memory first: queue_save writes the row from it. */
     queue_enter(q);
     p->store = to;
     place_put(q->place, p->number, to);
     queue_leave(q);
     why = queue_save(q);
     if (why == ERR_OK) {
+        /* The row says that the partition is elsewhere: what is left there is in nobody's way. */
         if (c.from->ops->drop(c.from, c.place, NULL) !=
             ERR_OK) /* dropped when the partition comes back to that store */
             log_event(
@@ -430,6 +462,7 @@ static err migrate(struct queue *q, struct part *p, uint32_t to, struct err_note
                     "the partition was moved; what it left on that store goes when it comes back"));
         return ERR_OK;
     }
+    /* The row still names the old store, so memory does, too. */
     queue_enter(q);
     p->store = from;
     place_put(q->place, p->number, from);
@@ -444,8 +477,10 @@ static err failing(const struct part *p, struct err_note *note)
     return ERR_UNAVAILABLE;
 }
 
+/* A partition that is not quiet in time is read when it is: stale stays. */
 void part_reread(struct queue *q, uint32_t partition)
 {
+    /* Under change_lock: partitions are added by nobody else. */
     struct part *p = q->parts[partition];
     close_part(q, p);
     (void)await_quiet(q, p); /* not in time: it is read as soon as it is */
@@ -466,6 +501,7 @@ err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note
     }
     if (to == p->store)
         return ERR_OK;
+    /* A store that is not well would fail in the middle of the copy. */
     if (stores_status(all, to) != PLACE_OK)
         return failing(p, note);
     close_part(q, p);
@@ -479,5 +515,6 @@ err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note
         err_note_set(note, "queue is shutting down");
     else if (why != ERR_OK && note != NULL && note->text[0] == '\0')
         err_note_set(note, "internal error, try your request again");
+    /* Whatever failed, the old partition is whole: the client may try again. */
     return why == ERR_OK || why == ERR_SHUTDOWN ? why : ERR_UNAVAILABLE;
 }

@@ -36,6 +36,7 @@ enum {
 
 /* ---- gathering: under the lock of the source ---- */
 
+/* busy, and the reference: the queue waits for its moves before it ends. */
 struct move *move_new(struct part *p, struct queue_change *c, str to)
 {
     struct queue *q = p->queue;
@@ -56,11 +57,13 @@ struct move *move_new(struct part *p, struct queue_change *c, str to)
     list_append(&p->movers, &m->by_part);
     q->busy++;
     queue_ref(q);
+    /* The change is answered when its write and each of its moves are over. */
     if (c != NULL)
         own_change(c)->left++;
     return m;
 }
 
+/* Takes the item out of wherever it waits. The caller has made sure that it is in no write. */
 void move_add(struct move *m, struct qitem *it)
 {
     struct part *p = m->part;
@@ -79,7 +82,8 @@ void move_add(struct move *m, struct qitem *it)
     };
 }
 
-/* Does m take one more item, of this order and for this queue? */
+/* A move has one target, and one client at most that waits for it. Does m take one more item, of
+ * this order and for this queue? */
 static bool move_takes(const struct move *m, const struct queue_change *c, str to,
                        uint32_t to_number)
 {
@@ -96,6 +100,7 @@ void part_die(struct part *p, struct slot *s, struct qitem *it, struct queue_cha
         step_gone(s, it);
         return;
     }
+    /* Only the last one gathered may take more; others may be under way. */
     struct move *m = list_empty(&p->dying) ? NULL : CONTAINER_OF(p->dying.prev, struct move, link);
     if (m == NULL || !move_takes(m, c, to, number)) {
         m = move_new(p, c, number == 0 ? to : STR_NONE);
@@ -119,12 +124,14 @@ static void move_free(struct move *m)
     free(m);
 }
 
+/* A move whose source's memory was thrown away, or whose queue ends, does not go on. */
 bool move_is_current(const struct move *m)
 {
     const struct queue *q = m->part->queue;
     return m->generation == m->part->generation && !q->draining && !q->deleted;
 }
 
+/* Its place among MOVES_RUNNING_MAX is free. */
 static void stop_running(struct move *m)
 {
     m->part->moves_running -= m->running;
@@ -141,6 +148,7 @@ static void tell_client(struct move *m, err why)
     if (c == NULL)
         return;
     if (why != ERR_OK)
+        /* 150 bytes of a name: the note has to hold the sentence. */
         err_note_set(&c->note, "dead queue '%.*s' does not take the items; %s",
                      (int)(m->to_name_bytes < 150 ? m->to_name_bytes : 150), m->to_name,
                      m->doomed ? "they are moved as soon as it does"
@@ -155,6 +163,7 @@ static void tell_order(struct move *m, err why)
     m->order = NULL;
     if (o == NULL)
         return;
+    /* Doomed items and those of an unknown outcome still end in either queue. */
     if (why != ERR_OK && (m->doomed || m->unsure))
         o->open += m->round - m->returned;
     waiter_done(&o->waiter, why, m->round);
@@ -165,6 +174,7 @@ static void tell_order(struct move *m, err why)
 static void put_back(struct move *m, unsigned from)
 {
     for (unsigned i = from; i < m->count && m->generation == m->part->generation; i++)
+        /* An item that was given back is no longer the move's. */
         if (m->items[i].item != NULL)
             move_put_back(m, &m->items[i]);
     m->count = from;
@@ -177,6 +187,7 @@ static void finished(void *ctx)
     struct queue *q = m->part->queue;
     move_deliver(m);
     queue_enter(q);
+    /* After deliver, so that move_items counts the move until its items stand in the target. */
     list_remove(&m->by_part);
     tell_client(m, m->outcome);
     tell_order(m, m->outcome);
@@ -184,6 +195,8 @@ static void finished(void *ctx)
     move_free(m);
 }
 
+/* Under the lock of the source. The move is freed on the loop; nobody may look at it from here
+ * on. */
 void move_end(struct move *m, err why)
 {
     struct part *p = m->part;
@@ -198,6 +211,7 @@ void move_end(struct move *m, err why)
                   LOG_INT("partition", p->number), LOG_CSTR("state", "moved"));
     stop_running(m);
     q->busy--;
+    /* An earlier error of the round is what deliver has to know. */
     if (m->why == ERR_OK)
         m->why = why;
     loop_post(q->all->opts.loop, finished, m);
@@ -213,15 +227,18 @@ void move_stands_in_both(struct move *m, err why)
     tell_order(m, why);
 }
 
+/* The move waits in part.later. busy falls: a queue that ends need not wait for it. */
 void move_later(struct move *m)
 {
     struct part *p = m->part;
     struct queue *q = p->queue;
+    /* Twice as long after each try, up to MOVE_RETRY_MS_MAX. */
     unsigned shift = m->tries == 0 ? 0 : m->tries < 6 ? m->tries - 1 : 5;
     int64_t ms = (int64_t)MOVE_RETRY_MS << shift;
     ms = ms < MOVE_RETRY_MS_MAX ? ms : MOVE_RETRY_MS_MAX;
     m->again_at = mono_add_ms(clock_mono(q->all->opts.clock), ms);
     list_append(&p->later, &m->link);
+    /* The queue's timer knows held_at alone. */
     if (m->again_at.ns < q->held_at.ns)
         q->held_at = m->again_at;
     stop_running(m);
@@ -238,6 +255,8 @@ void move_failed(struct move *m, err why)
     m->tries++;
     p->failures++;
     p->moves_failed++;
+    /* A move that fails now and then is nobody's business: only several failures in a row are
+     * told. */
     if (m->tries < MOVE_TOLD_TRIES || now.ns < q->move_told_at.ns)
         return;
     q->move_told_at = mono_add_ms(now, MOVE_TOLD_MS);
@@ -270,6 +289,8 @@ static bool give_up(struct move *m, err why)
 {
     if (m->change == NULL || m->tries < MOVE_ORDER_TRIES)
         return false;
+    /* Doomed items cannot be put back without a write: the client hears of it, and the move goes
+     * on. */
     if (m->doomed)
         tell_client(m, why);
     else
@@ -295,14 +316,18 @@ static void release(struct move *m, err why)
     queue_work(m->part);
 }
 
+/* On the loop: the round came to nothing. The target's side is settled first, then the source
+ * decides what becomes of the move. */
 void move_again(void *ctx)
 {
     struct move *m = ctx;
     struct queue *q = m->part->queue;
     err why = m->why;
+    /* Before reset, which clears the stage. */
     bool back = gives_back(m, why);
     move_deliver(m);
     reset(m);
+    /* move_end may drop the last reference but this one. */
     queue_ref(q);
     queue_enter(q);
     if (move_is_current(m))
@@ -327,6 +352,7 @@ static void next_round(void *ctx)
     reset(m);
     queue_ref(q);
     queue_enter(q);
+    /* The items of the round are in the target alone. */
     m->count -= m->round;
     memmove(m->items, m->items + m->round, m->count * sizeof *m->items);
     m->round = m->tries = 0;
@@ -335,6 +361,7 @@ static void next_round(void *ctx)
         move_end(m, ERR_UNAVAILABLE);
     } else {
         stop_running(m);
+        /* Behind other moves: each gets a round. */
         list_append(&p->dying, &m->link);
         move_begin(p);
     }
@@ -348,6 +375,7 @@ void move_round_over(struct move *m)
         move_end(m, ERR_OK);
         return;
     }
+    /* One outcome awaited more, and this one told: the order goes on waiting for the rest. */
     if (m->order != NULL) {
         waiter_expect(&m->order->waiter);
         waiter_done(&m->order->waiter, ERR_OK, m->round);
@@ -356,6 +384,7 @@ void move_round_over(struct move *m)
     loop_post(m->part->queue->all->opts.loop, next_round, m);
 }
 
+/* Called on the loop, under the queue's lock. */
 mono move_wake(struct part *p, mono now)
 {
     mono next = { .ns = INT64_MAX };
@@ -367,6 +396,7 @@ mono move_wake(struct part *p, mono now)
             continue;
         }
         list_remove(n);
+        /* A removal needs no second look at the target: its items are there. */
         list_append(m->stage == MOVE_REMOVE ? &p->moves : &p->dying, n);
         p->queue->busy++;
         queue_work(p);
@@ -398,11 +428,13 @@ static void inserted(void *ctx)
         move_again(m);
         return;
     }
+    /* The target has its items before the source removes them. */
     move_deliver(m);
     m->stage = MOVE_REMOVE;
     to_source(m);
 }
 
+/* On the thread of the target's store: it touches only the move. */
 static void insert_written(struct queue_write *w, err why)
 {
     struct move *m = w->ctx;
@@ -425,6 +457,7 @@ void move_insert(void *ctx)
     store->ops->write(store, &m->write);
 }
 
+/* across: the marks come first, unless nothing has to go (placed). */
 static void move_done(struct store_job *j)
 {
     struct move *m = CONTAINER_OF(j, struct move, job);
@@ -447,11 +480,13 @@ static bool is_still_moving(const struct part *p)
     return false;
 }
 
+/* Starts what was gathered, as far as running moves allow. */
 void move_begin(struct part *p)
 {
     bool wait = !list_empty(&p->dying) && is_still_moving(p);
     while (p->moves_running < MOVES_RUNNING_MAX && !list_empty(&p->dying)) {
         struct move *m = CONTAINER_OF(list_take(&p->dying), struct move, link);
+        /* move_later takes from busy what move_wake gives back. */
         if (wait) {
             move_later(m);
             continue;
@@ -463,6 +498,7 @@ void move_begin(struct part *p)
     }
 }
 
+/* idle: the moves were not counted in busy. */
 static void end_all(struct part *p, struct list *moves, bool idle)
 {
     for (struct list *n; (n = list_take(moves)) != NULL;) {
@@ -474,6 +510,7 @@ static void end_all(struct part *p, struct list *moves, bool idle)
 void move_lost(struct part *p)
 {
     for (struct list *n = p->movers.next; n != &p->movers; n = n->next)
+        /* Before the generation is raised: these moves belong to a memory that is gone. */
         CONTAINER_OF(n, struct move, by_part)->generation = p->generation - 1;
     move_abandon(p);
 }
@@ -485,6 +522,7 @@ void move_abandon(struct part *p)
     end_all(p, &p->later, true);
 }
 
+/* The client is gone, or answered: its moves go on. */
 void move_forget_change(struct part *p, const struct queue_change *c)
 {
     for (struct list *n = p->movers.next; n != &p->movers; n = n->next) {
@@ -515,6 +553,7 @@ bool move_lets_go(struct part *p, const struct qitem *it)
 {
     const struct move *m = waiting_move(p, it);
     return m != NULL && m->stage == MOVE_NEW;
+    /* In another stage something of it was written already. */
 }
 
 void move_let_go(struct part *p, const struct qitem *it)
@@ -524,6 +563,7 @@ void move_let_go(struct part *p, const struct qitem *it)
     list_remove(&m->link);
     p->queue->busy++;
     move_end(m, ERR_UNAVAILABLE);
+    /* Other items of the request were in the same move, and are back as well. */
     queue_work(p); /* others of it are judged again */
 }
 

@@ -12,8 +12,10 @@
 #include <string.h>
 #include <xxhash.h>
 
+/* A week: longer than a move waits for its source. */
 #define MOVE_KEY_NS (7 * 24 * 3600 * NS_PER_S)
 
+/* Names the item by its source: the same item has the same key in each try. */
 static void key_of(const struct move *m, unsigned i, unsigned char out[16])
 {
     unsigned char text[8 + KSUID_BYTES];
@@ -27,7 +29,7 @@ static void key_of(const struct move *m, unsigned i, unsigned char out[16])
 
 /* ---- bodies ---- */
 
-/* Behind all others. */
+/* Behind all others. The item waits until all others have gone. */
 static void put_last(struct move *m, unsigned i)
 {
     struct moved moved = m->items[i];
@@ -49,7 +51,8 @@ static void pass_over(struct move *m, unsigned i)
     damage_tell(m->part, 1, m->items[i].id, "its body cannot be read; it goes to no dead queue");
 }
 
-/* Items of a round on their way into its batch. */
+/* Items of a round on their way into its batch. What a round reads and makes, in the move's
+ * arena. */
 struct packing {
     unsigned at[MOVE_ITEMS_MAX]; /* which of the move */
     struct queue_bodies bodies;
@@ -59,6 +62,7 @@ struct packing {
 /* ERR_LIMIT. */
 static err pack_begin(struct move *m)
 {
+    /* What the pass before had made is dropped. */
     arena_reset(&m->arena);
     struct packing *k = arena_calloc(&m->arena, 1, sizeof *k);
     struct queue_place *places = arena_calloc(&m->arena, m->count, sizeof *places);
@@ -71,6 +75,7 @@ static err pack_begin(struct move *m)
     if (k->bodies.out == NULL || k->items == NULL)
         return ERR_LIMIT;
     for (unsigned i = 0; i < m->count; i++) {
+        /* In the target already, or not to be read: both are only removed here. */
         if (m->items[i].skip)
             continue;
         k->at[k->bodies.count] = i;
@@ -88,7 +93,9 @@ static err pack(struct move *m, struct packing *k, unsigned i)
     if (why != ERR_OK || id == NULL)
         return why != ERR_OK ? why : ERR_LIMIT;
     ksuid_format(m->items[k->at[i]].id, id);
+    /* The id in the source becomes the source_id in the target: so an item can be traced back. */
     k->items[i].source_id = (str){ .p = id, .n = KSUID_TEXT_BYTES };
+    /* It is ready at once, whatever its producer had said. */
     k->items[i].enqueue_at = STORE_TIME_ZERO;
     return ERR_OK;
 }
@@ -97,6 +104,8 @@ static err pack(struct move *m, struct packing *k, unsigned i)
 static err pack_take(struct move *m, err why, str *out)
 {
     struct packing *k = m->packing;
+    /* In order, up to the first that cannot be read: the batch is a prefix of what was asked
+     * for. */
     err packed = ERR_OK;
     unsigned n = 0;
     while ((why == ERR_OK || damage_is(why)) && n < k->bodies.read &&
@@ -113,16 +122,19 @@ static err pack_take(struct move *m, err why, str *out)
     }
     if (n == 0) {
         pass_over(m, k->at[0]);
+        /* A pass over one item ends the search for it; move_read tries again without the item. */
         return ERR_AGAIN;
     }
     m->new_count = n;
+    /* Skipped items before the next one to be read belong to the round. */
     m->round = n == k->bodies.count ? m->count : k->at[n];
     return item_batch_encode(k->items, n, &m->arena, out);
 }
 
 /* ---- a place ---- */
 
-/* Which partition: on the same store when there is one, for then it is one write. */
+/* Which partition: on the same store when there is one, for then it is one write. A SUSPECT
+ * store is taken, too: one write is better than three. */
 static struct part *move_in_choose(struct move *m)
 {
     struct queue *to = m->to;
@@ -148,7 +160,9 @@ static struct part *place_for(struct move *m)
 static err find_there(struct move *m)
 {
     unsigned char hash[16];
+    /* m->what is for the log, should this be where the round ends. */
     m->what = "the queue is being read";
+    /* Keys of partitions that were not read yet might show that an item is there. */
     if (m->to->unseen + m->to->unsure > 0)
         return ERR_UNAVAILABLE;
     m->new_count = 0;
@@ -164,6 +178,7 @@ static err find_there(struct move *m)
     return fine ? ERR_OK : ERR_UNAVAILABLE;
 }
 
+/* Only between two stores: one write for both sides needs no second try that finds them. */
 static void put_keys(struct move *m, store_time now)
 {
     for (unsigned i = 0, at = 0; i < m->round && m->across; i++) {
@@ -186,11 +201,14 @@ static err settle_in(struct move *m, str encoded)
     if (p == NULL)
         return ERR_UNAVAILABLE;
     store_time now = clock_store(to->all->opts.clock);
+    /* A batch, and a key for each of its items. */
     m->ops = calloc((size_t)m->new_count + 1, sizeof *m->ops);
     m->what = "there is no memory";
     if (m->ops == NULL)
         return ERR_LIMIT;
     m->to_part = p;
+    /* Another generation by the time of the outcome: the partition was read again, and has the
+     * batch from there. */
     m->to_generation = p->generation;
     m->to_epoch = p->epoch;
     m->to_store_index = p->store;
@@ -215,7 +233,8 @@ static err settle_in(struct move *m, str encoded)
     return ERR_OK;
 }
 
-/* A dead queue that was deleted is none, though somebody else has a queue of its name now. */
+/* A dead queue that was deleted is none, though somebody else has a queue of its name now. By
+ * number when a client ordered it; by name for a dead queue. */
 static bool find_target(struct move *m)
 {
     struct queue *from = m->part->queue;
@@ -231,13 +250,16 @@ static bool find_target(struct move *m)
     if (queues_find(from->all, (str){ .p = m->to_name, .n = m->to_name_bytes }, &m->to, &note) !=
         ERR_OK)
         return false;
+    /* Names are of one deployment: somebody else's queue of that name is not the dead queue of
+     * this one. */
     if (!str_eq(m->to->info.space,
                 from->info.space)) /* who orders a move was asked for its rights */
         queue_unref(&m->to);
     return m->to != NULL;
 }
 
-/* ERR_NOT_FOUND: there is no target, and the items of a requeue stay. */
+/* ERR_NOT_FOUND: there is no target, and the items of a requeue stay. First step of a round.
+ * Locks the target alone: the source's items are the move's, and change under no lock here. */
 static err move_look(struct move *m)
 {
     m->round = m->count;
@@ -271,6 +293,7 @@ static err move_settle(struct move *m, str encoded)
 static bool move_read(struct move *m, err *why, str *encoded)
 {
     struct store_job *j = &m->job;
+    /* A step that goes on after an answer skips the asking. */
     err read = j->later.why;
     bool told = store_job_told(j);
     do {
@@ -287,6 +310,7 @@ static bool move_read(struct move *m, err *why, str *encoded)
         }
         *why = pack_take(m, read, encoded);
         told = false;
+        /* Each pass leaves one item out, so there are no more passes than items. */
     } while (*why == ERR_AGAIN && m->passes <= m->count);
     *why = *why == ERR_AGAIN ? ERR_CORRUPT : *why;
     return false;
@@ -297,6 +321,7 @@ bool move_prepare(struct store_job *j)
     struct move *m = CONTAINER_OF(j, struct move, job);
     str encoded = STR_NONE;
     err why = ERR_OK;
+    /* Not the first step: what was looked up before the store was asked still holds. */
     if (!j->waits) {
         why = move_look(m);
         if (why != ERR_OK || m->to == NULL) {
@@ -312,6 +337,7 @@ bool move_prepare(struct store_job *j)
 
 /* ---- what came of it ---- */
 
+/* For a write of its own (move_insert), or as the second part of the source's. */
 void move_side_of_target(const struct move *m, struct queue_write_part *w)
 {
     *w = (struct queue_write_part){ .part = { .queue = m->to->number,
@@ -323,7 +349,8 @@ void move_side_of_target(const struct move *m, struct queue_write_part *w)
                                     .ops_count = m->ops_count };
 }
 
-/* Under the lock of the target. */
+/* Under the lock of the target. The batch becomes part of its memory, or its outcome is unknown
+ * and the partition is read again. */
 static void settle_placed(struct move *m)
 {
     struct part *p = m->to_part;
@@ -337,6 +364,7 @@ static void settle_placed(struct move *m)
         p->done_id = ksuid_cmp(last, p->done_id) > 0 ? last : p->done_id;
         part_arrive(p, m->batch);
     } else if (m->why == ERR_IO) {
+        /* unsure: until it was read nobody may say that an item is not there. */
         to->unsure += !p->unsure;
         p->unsure = true;
         part_failed(p);
@@ -346,9 +374,11 @@ static void settle_placed(struct move *m)
     part_loads(p);
     for (unsigned i = 0; i < m->ops_count && m->why == ERR_OK; i++)
         if (m->ops[i].kind == OP_KEY_PUT)
+            /* Keys must be known to find_there, should the round be tried again. */
             idem_load(p, &m->ops[i].u.key);
 }
 
+/* On the loop. Also when nothing was placed: removed items end their keys. */
 void move_deliver(struct move *m)
 {
     struct queue *to = m->to;

@@ -6,7 +6,8 @@
  * changes memory alone. */
 #include "queue/move/move.h"
 
-/* An item past its time needs no mark: also after a restart it is moved before anybody gets it. */
+/* Does a mark have to say that the item is on its way? An item past its time needs none: also
+ * after a restart it is moved before anybody gets it. */
 static bool is_to_be_doomed(const struct move *m, const struct qitem *it)
 {
     return it->from == QITEM_LEASED || m->to_number > 0;
@@ -20,6 +21,7 @@ static void doom_item(const struct move *m, struct qitem *it)
         it->due_at = STORE_TIME_ZERO;
 }
 
+/* The row as it will be; memory follows in doomed, once the row is written. */
 static void move_out_doom(struct slot *s, const struct move *m, const struct qitem *it)
 {
     struct qitem then = *it; /* as it is once that is written */
@@ -42,6 +44,7 @@ static void doomed(struct move *m)
         if (!is_to_be_doomed(m, it))
             continue;
         doom_item(m, it);
+        /* It was ready, and its row is a lease now: a failure puts it back as such. */
         it->from = QITEM_LEASED;
     }
 }
@@ -61,6 +64,8 @@ static void give_back(struct slot *s, struct move *m, struct moved *moved)
     m->returned++;
 }
 
+/* Memory alone: the item waits where it did. A doomed one is due at once, and its move begins
+ * anew. */
 void move_put_back(struct move *m, const struct moved *moved)
 {
     struct qitem *it = moved->item;
@@ -92,12 +97,15 @@ static void build_item(struct slot *s, struct move *m, struct moved *moved)
     check_failed(__FILE__, __LINE__, "a move that writes into its source");
 }
 
+/* One move for each write: the next one waits for the outcome of this one. */
 void move_build(struct part *p, struct slot *s)
 {
     struct list *n = list_first(&p->moves);
     if (n == NULL || s->move != NULL)
         return;
     struct move *m = CONTAINER_OF(n, struct move, link);
+    /* Less room than the largest move needs is left to others: a move takes a write of its own
+     * then. */
     if (!slot_takes(s, MOVE_ITEMS_MAX * STEP_OPS_MAX) || !slot_room(s, m->round * STEP_OPS_MAX)) {
         p->first = FIRST_MOVE;
         return;
@@ -106,12 +114,14 @@ void move_build(struct part *p, struct slot *s)
     list_remove(n);
     for (unsigned i = 0; i < m->round; i++)
         build_item(s, m, &m->items[i]);
+    /* No item needs a mark: the target's write comes at once. */
     if (m->stage == MOVE_DOOM && s->ops_count == before) {
         loop_post(p->queue->all->opts.loop, move_insert, m);
         return;
     }
     INVARIANT(s->ops_count + s->dirty_count > before);
     s->move = m;
+    /* Both sides in one write: the target's part is on the same store. */
     if (m->stage == MOVE_REMOVE && m->placed) {
         move_side_of_target(m, &s->write.parts[1]);
         s->write.parts_count = 2;
@@ -138,12 +148,15 @@ static void released(struct move *m, err why, bool current)
     move_end(m, m->why);
 }
 
+/* The write of the source was answered; under its lock. Four stages, and whether the memory is
+ * still that of the move. */
 void move_outcome(struct move *m, err why)
 {
     struct part *p = m->part;
     struct loop *loop = p->queue->all->opts.loop;
     bool current = m->generation == p->generation && why != ERR_IO && why != ERR_CORRUPT;
     m->unsure |= why == ERR_IO;
+    /* step_undo put them back to where they were before the move: they are on their way again. */
     if (why != ERR_OK && m->stage == MOVE_REMOVE && current)
         for (unsigned i = 0; i < m->round; i++)
             keep_moving(p, m->items[i].item);
@@ -154,6 +167,7 @@ void move_outcome(struct move *m, err why)
         released(m, why, current);
     } else if (why == ERR_OK) {
         move_round_over(m);
+        /* The target has the items, and the source could not remove them. */
     } else if (m->stage == MOVE_REMOVE && !m->placed && current && move_is_current(m)) {
         move_failed(m, why);
         move_stands_in_both(m, why);

@@ -1,9 +1,12 @@
-/* parts.c - partitions added, drained, paused and resumed while requests run. */
+/* parts.c - partitions added, drained, paused, resumed and moved while requests run, for app.
+ * Thread: pool. Invariant: parts_count and modes change under change_lock alone, so they are
+ * read here without the queue's lock. */
 #include "queue/order/flush.h"
 
 #include "base/log.h"
 #include "queue/admin.h"
 
+/* How long a reload waits for its partitions to be read. */
 enum { RELOAD_MS_MAX = 2000 };
 
 static void lock_changes(struct queue *q)
@@ -16,12 +19,14 @@ static void unlock_changes(struct queue *q)
     INVARIANT(pthread_mutex_unlock(&q->all->change_lock) == 0);
 }
 
+/* The catalogue's row could not be written; what it said before still holds. */
 static err not_saved(struct err_note *note)
 {
     err_note_set(note, "internal error, try your request again");
     return ERR_UNAVAILABLE;
 }
 
+/* One more partition, on a store. ERR_OK: it can be read, or will be once its store is there. */
 static err grow_on(struct queue *q, uint32_t store, struct err_note *note)
 {
     if (q->parts_count >= QUEUE_PARTITIONS_MAX) {
@@ -35,6 +40,7 @@ static err grow_on(struct queue *q, uint32_t store, struct err_note *note)
     if (queue_save_grown(q, store) !=
         ERR_OK) /* before anything is put there: it would not be found again */
         return not_saved(note);
+    /* fresh keeps part_read from reading it: queue_own_fresh owns it first. */
     queue_enter(q);
     q->fresh = true;
     queue_part_add(q, store);
@@ -44,6 +50,7 @@ static err grow_on(struct queue *q, uint32_t store, struct err_note *note)
     return ERR_OK;
 }
 
+/* To the store that has the fewest for its weight. */
 err queue_grow(struct queue *q, struct err_note *note)
 {
     uint32_t counts[QUEUE_STORES_MAX] = { 0 };
@@ -66,10 +73,12 @@ static err add_part(struct queue *q, str store, struct err_note *note)
     return ERR_BAD;
 }
 
+/* Takes effect in memory: what was placed there and not written goes elsewhere. */
 static void set_mode(struct queue *q, struct part *p, enum part_mode mode)
 {
     queue_enter(q);
     p->mode = mode;
+    /* A partition whose memory was lost is opened when it is read. */
     place_open(q->place, p->number, mode == PART_OPEN && part_usable(p));
     if (mode != PART_OPEN)
         produce_unplace_all(p);
@@ -78,6 +87,7 @@ static void set_mode(struct queue *q, struct part *p, enum part_mode mode)
     queue_leave(q);
 }
 
+/* Memory first, since the row is written from it; back again when the row cannot be written. */
 static err change_mode(struct queue *q, uint32_t partition, enum part_mode mode,
                        struct err_note *note)
 {
@@ -133,6 +143,7 @@ static err change_part(struct queue *q, const struct queue_part_change *c, struc
     return ERR_BAD;
 }
 
+/* One change at a time for all queues. The log has each order, and its outcome. */
 err queue_part_change(struct queue *q, const struct queue_part_change *c, struct err_note *note)
 {
     lock_changes(q);
@@ -146,6 +157,7 @@ err queue_part_change(struct queue *q, const struct queue_part_change *c, struct
 
 void queue_reload(struct queue *q)
 {
+    /* A partition added meanwhile was read just now. */
     uint32_t count = atomic_load(&q->parts_shown);
     for (uint32_t i = 0; i < count;
          i++) { /* what cannot be read now is tried again, like after any failure */
@@ -157,12 +169,15 @@ void queue_reload(struct queue *q)
                      mono_add_ms(clock_mono(q->all->opts.clock), RELOAD_MS_MAX));
 }
 
+/* Fewest moves: partitions leave only stores that have more than their share, from the last to
+ * the first. */
 err queue_rebalance(struct queue *q, struct err_note *note)
 {
     lock_changes(q);
     uint32_t have[QUEUE_STORES_MAX] = { 0 }, want[QUEUE_STORES_MAX] = { 0 };
     for (uint32_t i = 0; i < q->parts_count; i++) {
         have[q->parts[i]->store]++;
+        /* Dealt one by one to the stores that have the fewest for their weight. */
         want[queues_store_for(q->all, want)]++;
     }
     err why = ERR_OK;
@@ -170,6 +185,7 @@ err queue_rebalance(struct queue *q, struct err_note *note)
         uint32_t from = q->parts[i - 1]->store, to = 0;
         if (have[from] <= want[from])
             continue;
+        /* Some store has fewer than it should: the sums of have and want are equal. */
         while (have[to] >= want[to])
             to++;
         why = part_migrate(q, i - 1, str_of(q->all->opts.stores[to]->name), note);

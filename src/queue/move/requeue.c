@@ -1,6 +1,7 @@
-/* requeue.c - the items of a dead queue back to another, by order: from every partition, until as
- * many are moved as are wanted or none is left. A partition that is being read is waited for; of
- * one that is away the answer says so. */
+/* requeue.c - the items of a dead queue back to another, by order: from every partition, until
+ * as many are moved as are wanted or none is left. A partition that is being read is waited for;
+ * of one that is away the answer says so. Thread: pool; the caller blocks until all moves are
+ * over. */
 #include "queue/admin.h"
 #include "queue/move/move.h"
 
@@ -9,6 +10,7 @@ enum {
     REQUEUE_MOVES_MAX = 64,      /* of a round: each has up to MOVE_ITEMS_MAX items */
 };
 
+/* One order, on the stack of queue_requeue: moves point at it until they have told it. */
 struct requeue {
     struct queue *from, *to;
     struct move_order order;
@@ -18,11 +20,12 @@ struct requeue {
     const struct part *away; /* it may have more, and nobody knows when memory will; NULL: none */
 };
 
-/* At most left ready items of a partition on their way; how many. */
+/* At most left ready items of a partition begin to move; the result is how many. */
 static unsigned requeue_part(struct requeue *r, struct part *p)
 {
     struct move *m = NULL;
     unsigned n = 0;
+    /* From the head, the oldest first: those behind the window come in later rounds. */
     for (struct qitem *it; n < r->left && n < MOVE_ITEMS_MAX && (it = part_head(p)) != NULL; n++) {
         if (m == NULL)
             m = move_new(p, NULL, r->to->info.name);
@@ -40,12 +43,14 @@ static unsigned requeue_part(struct requeue *r, struct part *p)
 
 static void requeue_look(struct requeue *r, struct part *p)
 {
+    /* The counts of an owned partition are right before it is read. */
     if (p->owned && p->ready == 0)
         return;
     if (part_usable(p)) {
         unsigned n = requeue_part(r, p);
         r->left -= n;
         r->moves += n > 0;
+        /* Memory is empty, and the store may have more. */
         if (n == 0 && (p->refilling || part_reads_on(p)))
             r->reading = p;
     } else if (part_failing(p)) {
@@ -56,7 +61,8 @@ static void requeue_look(struct requeue *r, struct part *p)
     queue_work(p);
 }
 
-/* Everything that can be moved now, begun. An error: of the queue. */
+/* Begins everything that can be moved now, up to REQUEUE_MOVES_MAX moves. An error: of the
+ * queue. */
 static err requeue_round(struct requeue *r, struct err_note *note)
 {
     struct queue *q = r->from;
@@ -87,6 +93,7 @@ static err requeue_lacks(const struct part *p, struct err_note *note)
 /* A move failed. ordered: of how many items. */
 static err requeue_failed(const struct requeue *r, unsigned ordered, struct err_note *note)
 {
+    /* Each item has been moved or is on its way: the target did not refuse them. */
     if (r->order.waiter.good + r->order.open == ordered)
         err_note_set(note, "items are still being moved");
     else
@@ -95,6 +102,7 @@ static err requeue_failed(const struct requeue *r, unsigned ordered, struct err_
     return ERR_UNAVAILABLE;
 }
 
+/* Rounds of moves. Between two rounds all moves are over, or on their way without this order. */
 static err requeue_all(struct requeue *r, struct err_note *note)
 {
     unsigned wanted = r->left;
@@ -107,6 +115,7 @@ static err requeue_all(struct requeue *r, struct err_note *note)
         if (waiter_wait(&r->order.waiter) != ERR_OK)
             return requeue_failed(r, wanted - r->left, note);
         if (r->moves > 0)
+            /* The time counts from when something moved last. */
             deadline = mono_add_ms(clock_mono(clock), REQUEUE_READ_MS_MAX);
         else if (r->reading == NULL)
             return r->away == NULL ? ERR_OK : requeue_lacks(r->away, note);

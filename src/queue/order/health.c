@@ -2,6 +2,7 @@
  * probes. Invariant: pauses between probes double up to HEALTH_BACKOFF_MS_MAX. */
 #include "queue/order/health.h"
 
+/* A moving average: see HEALTH_AVERAGE_OVER. */
 static void average(struct health *h, mono now, int64_t took_ns)
 {
     h->write_ns = h->written_at.ns == 0
@@ -10,6 +11,7 @@ static void average(struct health *h, mono now, int64_t took_ns)
     h->written_at = now;
 }
 
+/* Doubles with each failure after the first. */
 static int64_t backoff_ms(uint32_t failures)
 {
     int64_t ms = HEALTH_BACKOFF_MS;
@@ -18,6 +20,7 @@ static int64_t backoff_ms(uint32_t failures)
     return ms < HEALTH_BACKOFF_MS_MAX ? ms : HEALTH_BACKOFF_MS_MAX;
 }
 
+/* True: the status is another one than before. */
 static bool health_turn(struct health *h, enum place_status to)
 {
     bool changed = h->status != to;
@@ -30,11 +33,13 @@ static bool is_full(err why)
     return why == ERR_FULL || why == ERR_LIMIT;
 }
 
+/* Relapses count like failures, although a good probe came between them. */
 static uint32_t failures_of(const struct health *h)
 {
     return h->failures > h->relapses ? h->failures : h->relapses;
 }
 
+/* OK for so long that the next failure is no relapse. */
 static bool is_calm(const struct health *h, mono now)
 {
     int64_t ms = 2 * backoff_ms(failures_of(h));
@@ -54,6 +59,7 @@ static void count_failure(struct health *h, mono now, err why)
     h->probe_at = mono_add_ms(now, backoff_ms(failures_of(h)));
 }
 
+/* Unknown outcomes, damage and too many failures lead to ERROR; a full disk stays SUSPECT. */
 static bool failed(struct health *h, mono now, err why)
 {
     count_failure(h, now, why);
@@ -66,6 +72,7 @@ static bool failed(struct health *h, mono now, err why)
 
 bool health_written(struct health *h, mono now, err why, int64_t took_ns, bool counts)
 {
+    /* Neither says anything of the store: this process ends, or another one owns the partition. */
     if (why == ERR_SHUTDOWN || why == ERR_CONFLICT)
         return false;
     if (why != ERR_OK && h->status != PLACE_OK && why != ERR_IO && why != ERR_CORRUPT) {
@@ -74,6 +81,7 @@ bool health_written(struct health *h, mono now, err why, int64_t took_ns, bool c
     }
     if (why != ERR_OK && h->status != PLACE_ERROR)
         return failed(h, now, why);
+    /* In ERROR already: only a recovery changes that. */
     if (why != ERR_OK)
         return false;
     if (counts)
@@ -85,6 +93,7 @@ bool health_written(struct health *h, mono now, err why, int64_t took_ns, bool c
     return false;
 }
 
+/* The write may still be answered; its time counts as the average until then. */
 bool health_overdue(struct health *h, mono now, int64_t took_ns)
 {
     if (took_ns > h->write_ns)
@@ -115,11 +124,14 @@ const char *health_why(const struct health *h)
     return texts[h->why] == NULL ? err_name(h->why) : texts[h->why];
 }
 
+/* Slow stores are probed, because place.h sends them no requests that would show that they are
+ * quick again. */
 static bool is_slow(const struct health *h)
 {
     return h->status == PLACE_OK && h->write_ns > PLACE_SLOW_NS;
 }
 
+/* One probe at a time: the next is due once this one is over. */
 mono health_next(const struct health *h)
 {
     if (h->probing)
@@ -141,6 +153,7 @@ bool health_probed(struct health *h, mono now, err why, int64_t took_ns)
 {
     h->probing = false;
     if (why != ERR_OK)
+        /* The process ends: what the probe said means nothing. */
         return why == ERR_SHUTDOWN ? false : failed(h, now, why);
     h->write_ns = took_ns; /* nothing else was written there: this is how it is now */
     h->written_at = now;
@@ -152,6 +165,7 @@ bool health_probed(struct health *h, mono now, err why, int64_t took_ns)
 
 void health_wanted(struct health *h, mono now)
 {
+    /* Not before a second after the last failure, and not later than it is due anyway. */
     mono soon = mono_add_ms(h->failed_at, HEALTH_WANTED_MS);
     if (h->status == PLACE_OK || h->relapses > 1)
         return; /* of one that passes its probes and refuses writes a probe says nothing new */

@@ -15,8 +15,10 @@
 #include <string.h>
 #include <xxhash.h>
 
+/* Keys in memory, of one queue; rows deleted in one write; keys that expire in one call. */
 enum { IDEMS_MAX = 1 << 20, DELETES_MAX = 256, EXPIRES_MAX = 1024 };
 
+/* Without a seed: the hash is on disk. */
 static void hash_key(str key, unsigned char out[16])
 {
     XXH128_canonical_t c;
@@ -40,6 +42,7 @@ struct idem *idem_find(struct queue *q, const unsigned char hash[16])
     return NULL;
 }
 
+/* A key without an outcome: in no list of ages, and not stored. */
 static struct idem *idem_new(struct queue *q, const unsigned char hash[16])
 {
     struct idem *m = calloc(1, sizeof *m);
@@ -53,12 +56,14 @@ static struct idem *idem_new(struct queue *q, const unsigned char hash[16])
 
 static void idem_free(struct queue *q, struct idem *m)
 {
+    /* Requests that wait were answered or passed on before. */
     INVARIANT(list_empty(&m->waiting));
     hash_remove(&q->idems, &m->node);
     list_remove(&m->age);
     free(m);
 }
 
+/* The length goes first: fields that differ only in where one ends have different digests. */
 static void digest_str(XXH3_state_t *s, str text)
 {
     char size[8];
@@ -91,6 +96,7 @@ void idem_digest(const struct queue_produce *r, unsigned char out[QUEUE_DIGEST_B
     memcpy(out, c.digest, QUEUE_DIGEST_BYTES);
 }
 
+/* A digest of zeros fits every request. */
 static bool same_request(const struct idem *m, struct queue_produce *r)
 {
     static const unsigned char none[QUEUE_DIGEST_BYTES];
@@ -104,6 +110,7 @@ static err refuse_other(struct queue_produce *r)
     return ERR_PRECONDITION;
 }
 
+/* r had the same key as a produce that is stored: r gets that one's ids, or is refused. */
 static void answer_repeated(struct queue *q, const struct idem *m, struct queue_produce *r)
 {
     own_produce(r)->idem = NULL;
@@ -127,8 +134,10 @@ err idem_join(struct queue *q, struct queue_produce *r)
         answer_repeated(q, m, r);
         return ERR_OK;
     }
+    /* Refused at once: whatever comes of the writer, this is another request. */
     if (m != NULL && !same_request(m, r))
         return refuse_other(r);
+    /* The same request is being written: r waits for its outcome. */
     if (m != NULL) {
         own->idem = m;
         own->attached = true;
@@ -142,6 +151,7 @@ err idem_join(struct queue *q, struct queue_produce *r)
             "queue is overloaded; too many idempotency keys within their window, try again later");
         return ERR_LIMIT;
     }
+    /* r writes the key. It keeps the key until the outcome, or until it leaves. */
     own->idem = idem_new(q, hash);
     own->idem->writer = r;
     memcpy(own->idem->digest, own->digest, sizeof own->digest);
@@ -164,12 +174,15 @@ static void pass_on(struct queue *q, struct idem *m)
     q->placing_wanted = true;
 }
 
+/* The key is on disk: its writer is answered by its write, those that waited are answered here. */
 static void settle_stored(struct queue *q, struct idem *m)
 {
     m->stored = true;
     if (m->writer != NULL)
         own_produce(m->writer)->idem = NULL;
     m->writer = NULL;
+    /* From the list of its write to the end of those by age: the window is the same for all keys
+     * of a server. */
     list_remove(&m->age);
     list_append(&q->idems_by_age, &m->age);
     for (struct list *n; (n = list_first(&m->waiting)) != NULL;)
@@ -183,6 +196,7 @@ void idem_build(struct slot *s, struct queue_produce *r, struct ksuid first, sto
     m->first = first;
     m->count = r->items_count;
     m->expire_at = store_time_add(now, s->part->queue->all->opts.idempotency_window_ns);
+    /* In the list of the write, until its outcome. */
     list_remove(&m->age);
     list_append(&s->idems, &m->age);
     struct queue_op *op = slot_op(s, OP_KEY_PUT);
@@ -198,6 +212,7 @@ void idem_outcome(struct slot *s, err why)
         struct idem *m = CONTAINER_OF(n, struct idem, age);
         if (why == ERR_OK)
             settle_stored(p->queue, m);
+        /* Only the store knows: the key is settled when the partition is read again. */
         else if (why == ERR_IO)
             list_append(&p->unknown_idems, &m->age);
         else if (m->writer == NULL) /* it left; one that did not is placed again */
@@ -205,6 +220,7 @@ void idem_outcome(struct slot *s, err why)
     }
 }
 
+/* The partition was read, and had no row of these keys: they were not written. */
 void idem_reloaded(struct part *p)
 {
     for (struct list *n; (n = list_take(&p->unknown_idems)) != NULL;) {
@@ -214,6 +230,7 @@ void idem_reloaded(struct part *p)
     }
 }
 
+/* r is answered early. Others that wait for its key must not wait for ever. */
 void idem_left(struct queue *q, struct queue_produce *r)
 {
     struct own_produce *own = own_produce(r);
@@ -227,10 +244,12 @@ void idem_left(struct queue *q, struct queue_produce *r)
     }
     INVARIANT(m->writer == r);
     m->writer = NULL;
+    /* In a write on its way the key stays: the outcome passes it on. */
     if (own->req.state == REQ_PARKED || own->req.state == REQ_PENDING)
         pass_on(q, m);
 }
 
+/* A bounded number at once; the timer of idem_next brings the rest. */
 void idem_expire(struct queue *q, store_time now)
 {
     struct list *n;
@@ -245,6 +264,7 @@ void idem_expire(struct queue *q, store_time now)
     }
 }
 
+/* In order of age; what finds no room stays for the next write. */
 void idem_delete(struct part *p, struct slot *s)
 {
     struct list *n;
@@ -257,6 +277,7 @@ void idem_delete(struct part *p, struct slot *s)
     }
 }
 
+/* A row of a key was read. A key that memory knows as stored is not changed by it. */
 void idem_load(struct part *p, const struct queue_key *k)
 {
     struct queue *q = p->queue;
@@ -265,6 +286,7 @@ void idem_load(struct part *p, const struct queue_key *k)
         return;
     if (m != NULL && m->writer != NULL && own_produce(m->writer)->req.state != REQ_UNKNOWN)
         return; /* another write is on its way: it began when this row was past its window */
+    /* A writer of an unknown outcome: the row says that it was written. */
     if (m == NULL)
         m = idem_new(q, k->hash);
     m->partition = p->number;
@@ -275,12 +297,15 @@ void idem_load(struct part *p, const struct queue_key *k)
     settle_stored(q, m);
     struct list *at = m->age.prev;
     list_remove(&m->age);
+    /* Rows come in no order of age; most are younger than those there, so the search begins at
+     * the end. */
     while (at != &q->idems_by_age &&
            CONTAINER_OF(at, struct idem, age)->expire_at.ns > m->expire_at.ns)
         at = at->prev;
     list_put_before(at->next, &m->age);
 }
 
+/* For the timer: when the next key is past its window. */
 store_time idem_next(const struct queue *q)
 {
     struct list *n = list_first(&q->idems_by_age);
@@ -293,12 +318,14 @@ static void free_one(void *ctx, struct hash_node *n)
     free(CONTAINER_OF(n, struct idem, node));
 }
 
+/* The table itself is the caller's to end. */
 void idem_free_all(struct queue *q)
 {
     hash_each(&q->idems, free_one, NULL);
     list_init(&q->idems_by_age);
 }
 
+/* For place_round: keys of partitions that were not read yet might be this one. */
 bool idem_ready(struct queue *q, struct queue_produce *r)
 {
     if (q->unseen > 0)
@@ -309,6 +336,7 @@ bool idem_ready(struct queue *q, struct queue_produce *r)
     return why == ERR_AGAIN;
 }
 
+/* A stored key is ended before its window is over: its row is deleted with those that are old. */
 void idem_end(struct queue *q, const unsigned char hash[16])
 {
     struct idem *m = idem_find(q, hash);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 enum {
+    /* IMPORT_WAIT_MS: a batch that no store takes for so long fails the import. */
     IMPORT_WAIT_MS = 60000,
     IMPORT_PAGE_BYTES_MAX = 64 << 20,
     IMPORT_BATCH_BYTES = 4 << 20,
@@ -23,7 +24,9 @@ enum {
     IMPORT_ROUND_BYTES = 4096,     /* of memory, for what is rounded up */
 };
 
+/* A batch is put; when its key was given before, the item is looked for. */
 enum import_stage { IMPORT_PUT, IMPORT_FIND };
+/* One import under way, made by queue_items_import; import_end frees it. */
 struct import {
     struct told_job told;
     struct queue_import *import;
@@ -52,6 +55,7 @@ struct import {
     err why;
 };
 
+/* enqueue_at is left out: an imported item is ready, or leased. */
 static struct item import_plain(const struct queue_item *it)
 {
     return (struct item){ .encoding = it->encoding,
@@ -69,7 +73,8 @@ bool queue_import_fits(const struct queue_item *item)
 
 #define IMPORT_TOO_LARGE "items is invalid; a field or all of them together are too large"
 
-/* On the pool. */
+/* Called at the home of the produce, which is the job's: a thread of the pool. Makes the job's
+ * next step take the outcome. */
 static void imported(struct queue_produce *r, err why)
 {
     struct queue_later *later = &CONTAINER_OF(r, struct import, produce)->told.job.later;
@@ -77,6 +82,7 @@ static void imported(struct queue_produce *r, err why)
     later->task.run(&later->task);
 }
 
+/* Into the arena above m->before: batch_end releases it. */
 static err import_encode(const struct import *m, str *encoded, struct err_note *note)
 {
     struct item *plain = arena_calloc(m->arena, (size_t)m->count + 1, sizeof *plain);
@@ -84,13 +90,14 @@ static err import_encode(const struct import *m, str *encoded, struct err_note *
         return ERR_LIMIT;
     for (unsigned i = 0; i < m->count; i++)
         plain[i] = import_plain(&m->import->items[m->done + i]);
+    /* QUEUE_BATCH_BYTES_MAX is larger: a move adds to it later. */
     if (item_batch_encode(plain, m->count, m->arena, encoded) == ERR_OK &&
         encoded->n <= QUEUE_REQUEST_BYTES_MAX)
         return ERR_OK;
     return err_bad(note, IMPORT_TOO_LARGE);
 }
 
-/* One that takes nothing is not waited for. */
+/* A partition that takes nothing now is told of at once, instead of when the time is over. */
 static err import_admit(const struct part *p, struct err_note *note)
 {
     bool fails = p->failing || stores_silent(p->queue->all, p->store);
@@ -105,6 +112,7 @@ static err import_admit(const struct part *p, struct err_note *note)
 
 /* ---- the produce ---- */
 
+/* A produce without items of its own: encoded and import say all of it. */
 static err put_ask(struct import *m)
 {
     struct queue *q = m->queue;
@@ -130,6 +138,7 @@ static err put_ask(struct import *m)
     if (own->encoded == NULL)
         return ERR_LIMIT;
     queue_enter(q);
+    /* Under the lock: an update of the queue may change it. */
     m->max_attempts = q->info.max_attempts;
     why = req_admit(q, m->note);
     if (why == ERR_OK)
@@ -144,11 +153,15 @@ static err put_ask(struct import *m)
     return why == ERR_OK ? ERR_AGAIN : why;
 }
 
+/* The batch is stored, or its key was known. A repeated one is looked for, but once: with the
+ * second key the first answer counts. */
 static err put_take(struct import *m, err why)
 {
     if (why != ERR_OK && m->produce.note.text[0] != '\0')
         err_note_set(m->note, "%s", m->produce.note.text);
     m->first = m->produce.first;
+    /* again: the key names the id that was not found, so whoever was given it before stored the
+     * same. */
     m->over = !m->produce.repeated || m->again;
     m->stage = IMPORT_FIND;
     m->from = KSUID_NIL;
@@ -159,6 +172,7 @@ static err put_take(struct import *m, err why)
 
 /* ---- is an item with this source_id there, under whatever id it has by now? ---- */
 
+/* The next page of the partition: ready and leased items first, then scheduled ones. */
 static err find_ask(struct import *m)
 {
     arena_reset(&m->rows);
@@ -180,15 +194,19 @@ static err find_take(struct import *m, err why)
             continue;
         m->first = m->page.found[i].id;
         m->was_there = true;
+        /* The texts are in m->rows, which the next page resets. */
         m->there = m->page.found[i]; /* of which numbers and times alone are read later */
     }
     if (m->over || m->page.count > 0)
         return ERR_OK;
     m->from = KSUID_NIL;
+    /* All ready ones were seen, and none has the source_id: the schedules are next. */
     if (!m->page.scheduled) {
         m->page.scheduled = true;
         return ERR_OK;
     }
+    /* It was completed since: the same source_id may be stored again. The new key is derived
+     * from the id of the item before, so two imports that find out at once agree on it. */
     ksuid_format(m->first, text);
     m->key = arena_printf(m->arena, "%.*s after %s", STR_ARG(m->key), text);
     m->again = true;
@@ -203,7 +221,7 @@ static size_t fields_bytes(const struct queue_item *q)
     return q->bytes.n + q->encoding.n + q->kind.n + q->reference.n + q->source_id.n;
 }
 
-/* How many of the items from there on go into one batch. */
+/* How many of the items from there on go into one batch. An item with a source_id goes alone. */
 static unsigned batch_count(const struct queue_import *import, unsigned from)
 {
     size_t bytes = 0;
@@ -220,7 +238,7 @@ static unsigned batch_count(const struct queue_import *import, unsigned from)
     return n;
 }
 
-/* Of the largest batch. */
+/* Of the largest batch: each batch takes the room of the one before. */
 static size_t batch_room(const struct queue_import *import)
 {
     size_t room = 0;
@@ -251,6 +269,8 @@ static void batch_begin(struct import *m)
 static void batch_end(struct import *m)
 {
     const struct own_produce *own = own_produce(&m->produce);
+    /* A batch of items without source_id is never a repeated one: was_there is about a single
+     * item. */
     for (unsigned i = 0; i < m->count; i++) {
         struct queue_item *stored = &m->stored[m->done + i];
         *stored = m->import->items[m->done + i];
@@ -281,6 +301,7 @@ static bool import_due(struct told_job *j)
     return m->why == ERR_OK && m->done < m->import->count;
 }
 
+/* Thread: pool, as import_take. */
 static err import_ask(struct told_job *j)
 {
     struct import *m = CONTAINER_OF(j, struct import, told);
@@ -300,6 +321,7 @@ static err import_end(struct told_job *j)
     struct import *m = CONTAINER_OF(j, struct import, told);
     err why = m->why;
     if (why != ERR_OK)
+        /* How many items the batches before had stored, for the client. */
         progress_note(m->note, m->done, m->import->count, "stored");
     m->import->stored = m->stored;
     arena_fini(&m->rows);
@@ -321,7 +343,8 @@ static err import_check(struct queue *q, const struct queue_import *import, stru
     return why;
 }
 
-/* All the memory that it will take. NULL: it is not to be had. */
+/* All the memory that the import will take. NULL: it is not to be had. What the caller makes of the
+ * answer is made after the last batch, in the room of the batches. */
 static struct queue_item *import_room(const struct queue_import *import, struct arena *a)
 {
     struct queue_item *stored = arena_calloc(a, import->count, sizeof *stored);
@@ -351,6 +374,7 @@ err queue_items_import(struct queue *q, struct queue_import *import, struct aren
         .arena = a
     };
     arena_init(&m->rows, IMPORT_PAGE_BYTES_MAX);
+    /* Without a later the job runs to its end here. */
     batch_begin(m);
     return told_job_run(q->all->opts.loop, &m->told, import->later);
 }

@@ -1,12 +1,5 @@
-/* load.c - what a partition's memory is read from: all at first and after errors, the next of the
- * window later.
- *
- * A job reads without the lock; what changed meanwhile is seen when it is merged: items that are in
- * memory are known better there, batches too; where rows may have changed unseen (part.churn), it
- * is read again. What became ready meanwhile waits in the tail.
- *   A first of an order key that was returned behind the window may have more followers than memory
- * holds: it is fetched alone then, by the id it was left with, or, after a start, from among the
- * rows that left their place. */
+/* load.c - what a partition's memory is read from, for queue.c and flush.c: all at first and
+ * after errors, the next of the window later. */
 #include "queue/order/load.h"
 
 #include "base/log.h"
@@ -22,6 +15,8 @@ enum {
 
 /* ---- merging: under the lock ---- */
 
+/* The batch as memory has it, else as the job has read it. NULL: neither has it, so its row is
+ * old. */
 static struct batch *merge_batch(struct part *p, struct part_job *j, struct ksuid first)
 {
     struct batch *b = part_batch(p, first);
@@ -42,7 +37,7 @@ struct batch *part_batch_of(struct part *p, const struct queue_batch *row)
     return b;
 }
 
-/* A batch nothing refers to leaves again. */
+/* A batch without references leaves memory again, on the way on which batches leave. */
 static void drop_unused(struct part *p, struct batch *b)
 {
     if (b != NULL && b->refs == 0) {
@@ -51,12 +46,16 @@ static void drop_unused(struct part *p, struct batch *b)
     }
 }
 
+/* The item of a row that was read. NULL: memory has the item already, or the batch says that the
+ * item is elsewhere by now. */
 static struct qitem *merge_item(struct part *p, struct part_job *j, const struct queue_entry *e,
                                 bool in_place)
 {
     if (part_item(p, e->id) != NULL)
         return NULL;
     struct batch *b = merge_batch(p, j, e->place.batch);
+    /* Other states than the row says: the item moved after the row was read, or the row is
+     * damaged (merge_damage). */
     if (b == NULL || e->place.index >= b->count ||
         b->states[e->place.index] != (in_place ? ITEM_IN_PLACE : ITEM_ELSEWHERE)) {
         drop_unused(p, b);
@@ -70,18 +69,24 @@ static struct qitem *merge_item(struct part *p, struct part_job *j, const struct
     part_key_of(p, it);
     if (in_place)
         return it;
+    /* In a lease's row and in old entries there is no enqueue_at: the id says when it was given. */
     it->ready_at = e->enqueue_at.ns != 0 ? e->enqueue_at : id_time(e->id);
     return it;
 }
 
+/* Ready rows become the window, in order of ids. The edge goes on with each, also with one that
+ * is of no use. */
 static void merge_ready(struct part *p, struct part_job *j)
 {
+    /* more: the scan ended because the window is full. */
     bool all = !j->ready.more;
     for (unsigned i = 0; i < j->ready.count; i++) {
         const struct queue_entry *e = &j->ready.rows[i].entry;
         if (ksuid_cmp(e->id, p->done_id) > 0)
             break; /* its write is not known yet: comes with that */
         struct qitem *there = part_item(p, e->id);
+        /* The item became ready while the job was under way, and waited in the tail: the read
+         * has reached it. */
         if (there != NULL && there->state == QITEM_TAIL) {
             part_unlist(p, there);
             qitem_move(there, QITEM_READY);
@@ -95,6 +100,7 @@ static void merge_ready(struct part *p, struct part_job *j)
     part_tail_end(p, all);
 }
 
+/* Is this row the first of an order key, and is nothing of the key in memory yet? */
 static bool is_first_away(struct part *p, struct part_job *j, const struct queue_entry *e)
 {
     unsigned char hash[16];
@@ -116,6 +122,8 @@ static void merge_firsts(struct part *p, struct part_job *j)
         if (it != NULL)
             part_ready_put(p, it);
     }
+    /* An id that was asked for and not found: the item is gone or has another id. Another job
+     * would ask in vain. */
     for (unsigned i = 0; i < j->firsts_count; i++) {
         const struct first *f = &j->firsts[i];
         struct okey *k = part_okey(p, f->hash, false);
@@ -123,6 +131,7 @@ static void merge_firsts(struct part *p, struct part_job *j)
             part_item(p, f->id) == NULL)
             k->away_id = KSUID_NIL; /* not there: not asked for again */
     }
+    /* The next search for unknown ids goes on where this one stopped. */
     if (j->seeks) {
         p->sought = j->sought;
         p->sought_all = j->sought_all;
@@ -140,14 +149,18 @@ static void merge_scheduled(struct part *p, struct part_job *j)
             continue;
         it->due_at = e->enqueue_at;
         it->state = QITEM_SCHEDULED;
+        /* Its followers stay behind while it waits. */
         if (it->key != NULL && okey_marks(it->key, it))
             it->key->active = it; /* put off, and still first of its key */
         p->scheduled_items++;
         due_add(it, it->due_at);
     }
+    /* Items of order keys are in memory beyond the edge, too: the counts must agree as well. */
     p->whole_due = !j->scheduled.more && (int64_t)p->scheduled_items == p->scheduled;
 }
 
+/* Leased items. Leases nobody was told of are lost ones (part_lose): their items are orphans,
+ * and go back to their place. */
 static void merge_leases(struct part *p, struct part_job *j)
 {
     part_lost_sort(p);
@@ -166,11 +179,14 @@ static void merge_leases(struct part *p, struct part_job *j)
         if (!it->doomed && part_was_lost(p, it))
             list_append(&p->orphans, &it->link);
         else
+            /* A doomed item is due at once: it goes on with its move. */
             due_add(it, it->doomed ? STORE_TIME_ZERO : it->due_at);
     }
     part_lost_end(p);
 }
 
+/* Rows of both kinds of keys: with a count, an idempotency key; without, the mark of an order
+ * key. */
 static void merge_keys(struct part *p, struct part_job *j)
 {
     for (unsigned i = 0; i < j->keys_count; i++) {
@@ -182,10 +198,13 @@ static void merge_keys(struct part *p, struct part_job *j)
         struct okey *key = part_okey(p, k->hash, true);
         key->marked = true;
         key->marked_id = k->first;
+        /* The marked item may stand behind the window: nobody knows until the window was read. */
         p->firsts_away = true;
     }
 }
 
+/* The store has answered for batches whose write had an unknown outcome. Each request is done,
+ * or is placed again. */
 static void settle_unknown(struct part *p, struct part_job *j)
 {
     struct list unknown;
@@ -206,6 +225,7 @@ static void settle_unknown(struct part *p, struct part_job *j)
     idem_reloaded(p);
 }
 
+/* The store's record of a partition that this process owns now. Its items are not read yet. */
 void part_own(struct part *p, const struct queue_part_record *record)
 {
     p->record = *record;
@@ -215,7 +235,9 @@ void part_own(struct part *p, const struct queue_part_record *record)
     p->leased = (int64_t)record->leased;
     if (ksuid_cmp(record->last_id, p->last_id) > 0)
         p->last_id = record->last_id;
+    /* All ids up to here were settled by the owner before: what is there can be read. */
     p->done_id = p->last_id;
+    /* Ids of any partition must come behind those that were ever given here. */
     p->queue->ids_at = store_time_max(p->queue->ids_at, id_time(p->last_id));
     p->owned = true;
     part_loads(p);
@@ -230,6 +252,7 @@ static void part_tell(const struct part *p, enum log_level level, const char *st
               LOG_CSTR("why", why));
 }
 
+/* Memory is what the store has: requests may be placed here. */
 static void part_opened(struct part *p)
 {
     p->loaded = true;
@@ -238,6 +261,8 @@ static void part_opened(struct part *p)
     if (p->broken)
         part_tell(p, LOG_INFO, "available", "");
     p->broken = false;
+    /* The first time only: idempotency keys of the queue are complete once all partitions were
+     * seen. */
     if (!p->seen) {
         p->seen = true;
         INVARIANT(p->queue->unseen > 0);
@@ -253,9 +278,11 @@ void part_fresh(struct part *p, const struct queue_part_record *record)
     if (p->ready + p->scheduled + p->leased > 0 || p->loading || p->loaded)
         return; /* not so new: it is read */
     p->whole = p->whole_due = true;
+    /* An empty partition needs no read. */
     part_opened(p);
 }
 
+/* Points this row at a batch that is not there, or at an item in another state? */
 static bool is_dangling(struct part *p, struct part_job *j, const struct queue_place *at,
                         bool in_place)
 {
@@ -268,6 +295,7 @@ static bool is_dangling(struct part *p, struct part_job *j, const struct queue_p
     return state != (in_place ? ITEM_IN_PLACE : ITEM_ELSEWHERE);
 }
 
+/* A linear search: it runs for damaged rows alone. */
 static bool is_leased(const struct part_job *j, struct ksuid id)
 {
     for (unsigned i = 0; i < j->leases_count; i++)
@@ -280,6 +308,7 @@ static bool is_leased(const struct part_job *j, struct ksuid id)
 static void merge_damage(struct part *p, struct part_job *j)
 {
     const struct rows *kinds[] = { &j->ready, &j->scheduled };
+    /* Items of leases first: an entry with a lease is told of once, as a lease. */
     for (unsigned i = 0; i < j->leases_count; i++)
         if (is_dangling(p, j, &j->leases[i].place, j->leases[i].in_place))
             damage_lease(p, &j->leases[i]);
@@ -290,9 +319,12 @@ static void merge_damage(struct part *p, struct part_job *j)
                 !is_leased(j, e->id))
                 damage_entry(p, e);
         }
+    /* Only after a read of everything the counts of the record can be put right. */
     damage_found(p, !j->ready.more && !j->scheduled.more);
 }
 
+/* Marks first, then leases: both say who is first of an order key, before ready items of the key
+ * come in. */
 static void merge_load(struct part *p, struct part_job *j)
 {
     if (!j->owned)
@@ -303,6 +335,7 @@ static void merge_load(struct part *p, struct part_job *j)
     merge_scheduled(p, j);
     merge_ready(p, j);
     merge_damage(p, j);
+    /* Items that another queue moved here are visible now, or were never written. */
     if (p->unsure) {
         p->unsure = false;
         INVARIANT(p->queue->unsure > 0);
@@ -325,6 +358,8 @@ static void job_free(struct part_job *j)
     free(j);
 }
 
+/* A later read of the window counts only when no batch changed unseen while it was under way
+ * (churn). A first load has nothing to compare with. */
 static void merge(struct part *p, struct part_job *j)
 {
     switch (j->kind) {
@@ -335,6 +370,7 @@ static void merge(struct part *p, struct part_job *j)
         if (j->churn == p->churn)
             merge_ready(p, j);
         else
+            /* What was read is dropped, and read again. */
             part_tail_end(p, false);
         break;
     case JOB_SCHEDULED:
@@ -344,12 +380,13 @@ static void merge(struct part *p, struct part_job *j)
     case JOB_FIRSTS:
         if (j->churn == p->churn)
             merge_firsts(p, j);
+        /* The tail ends with each read; after this one the window is still not whole. */
         part_tail_end(p, false);
         break;
     }
 }
 
-/* Another process owns it: it is asked for again, and nobody waits for it. */
+/* Another process owns the partition. This one asks for it again, and no request waits for it. */
 static void part_stand_by(struct part *p)
 {
     part_set_foreign(p, true);
@@ -357,7 +394,8 @@ static void part_stand_by(struct part *p)
     change_refuse_all(p);
 }
 
-/* It alone cannot be had: its store serves the others. It is asked for again, and told of once. */
+/* This partition alone cannot be had: its store serves the others. The partition is asked for
+ * again, and the operator is told once. */
 static void part_broke(struct part *p, const struct err_note *why)
 {
     if (!p->broken)
@@ -366,6 +404,7 @@ static void part_broke(struct part *p, const struct err_note *why)
     change_refuse_all(p);
 }
 
+/* On the loop: what a job read goes into memory, or the job failed. */
 static void job_done(struct store_job *job)
 {
     struct part_job *j = CONTAINER_OF(job, struct part_job, job);
@@ -373,6 +412,8 @@ static void job_done(struct store_job *job)
     struct queue *q = p->queue;
     queue_enter(q);
     q->busy--;
+    /* A job that began before the memory was thrown away (generation), or that is to be done
+     * again (stale), is for nothing. */
     bool current = j->generation == p->generation && !p->stale;
     if (j->kind == JOB_LOAD)
         p->loading = false;
@@ -389,8 +430,10 @@ static void job_done(struct store_job *job)
             part_stand_by(p);
         else if (j->why == ERR_GONE)
             part_broke(p, &j->note);
+        /* No memory here is no failure of the store. */
         else if (j->why != ERR_OK && !j->is_starved)
             stores_written(q->all, j->store_index, j->why, 0, false);
+        /* Not at once again: the next read comes when the pause is over. */
         if (j->why != ERR_OK)
             part_hold(p);
     }
@@ -404,6 +447,7 @@ static void job_done(struct store_job *job)
 
 /* ---- what is to be read ---- */
 
+/* What the job may not look up without the lock is copied here. */
 static struct part_job *job_new(struct part *p, enum job_kind kind)
 {
     struct queue *q = p->queue;
@@ -426,6 +470,7 @@ static struct part_job *job_new(struct part *p, enum job_kind kind)
     return j;
 }
 
+/* busy and the reference keep the queue until job_done. */
 static void job_start(struct part_job *j)
 {
     struct queue *q = j->part->queue;
@@ -441,6 +486,7 @@ static bool ask_unknown(struct part_job *j)
     size_t n = 0;
     for (const struct list *l = p->unknown.next; l != &p->unknown; l = l->next)
         n++;
+    /* Room for one more, because calloc of nothing may return NULL. */
     j->unknown = calloc(n + 1, sizeof *j->unknown);
     j->unknown_there = calloc(n + 1, sizeof *j->unknown_there);
     if (j->unknown == NULL || j->unknown_there == NULL)
@@ -481,6 +527,8 @@ static void start_scheduled(struct part *p)
     job_start(j);
 }
 
+/* Throws the partition's memory away. First all that rests on it takes its way back: writes not
+ * sent, leases, moves, requests not written. */
 static void lose(struct part *p)
 {
     track_withdraw(p, &p->main);
@@ -489,6 +537,7 @@ static void lose(struct part *p)
     move_lost(p);
     produce_unplace_all(p);
     part_forget(p);
+    /* Another process may own the partition now: own it again before it is read. */
     p->owned = false;
     place_open(p->queue->place, p->number, false);
     part_heads(p);
@@ -497,17 +546,21 @@ static void lose(struct part *p)
 void part_failed(struct part *p)
 {
     p->failing = true;
+    /* A reread by order is covered by the one that comes now. */
     p->stale = false;
     change_refuse_all(p);
     lose(p);
     queue_work(p); /* read again as soon as the store can be */
 }
 
+/* The store is put into ERROR. Its recovery then has all its partitions owned and read again. */
 void part_refuse(struct part *p)
 {
     stores_written(p->queue->all, p->store, ERR_CORRUPT, 0, false);
 }
 
+/* Ids of firsts that are away: at most PART_FIRSTS_ITEMS. A first without a known id has to be
+ * sought. */
 static void gather_first(void *ctx, struct hash_node *n)
 {
     struct part_job *j = ctx;
@@ -531,8 +584,10 @@ static void start_firsts(struct part *p)
     j->firsts = calloc(PART_FIRSTS_ITEMS, sizeof *j->firsts);
     INVARIANT(j->firsts != NULL);
     hash_each(&p->okeys, gather_first, j);
+    /* Sought through to the end once: what is unknown now waits for its schedule. */
     j->seeks &= !p->sought_all;
     j->sought = ksuid_cmp(p->sought, p->edge) > 0 ? p->sought : p->edge;
+    /* All firsts are in memory: nothing behind the edge keeps followers waiting. */
     if (j->firsts_count == 0 && !j->seeks) {
         p->firsts_away = false;
         job_free(j);
@@ -543,23 +598,30 @@ static void start_firsts(struct part *p)
     job_start(j);
 }
 
+/* Is more of the window wanted, and is there room for what would come, or a first to fetch? */
 bool part_reads_on(const struct part *p)
 {
     bool refill = !p->whole && !p->refilling && p->ready_items < PART_REFILL_ITEMS;
     return refill && (p->behind_items < PART_BEHIND_ITEMS || p->firsts_away);
 }
 
+/* Called before each write is built. At most one read of each kind is under way. */
 void part_read(struct part *p)
 {
+    /* closed: the partition is moving to another store. */
     if (p->queue->draining || p->queue->deleted || p->queue->fresh || p->closed)
         return;
+    /* Writes on their way end first: they were built from this memory. */
     if (p->stale && part_idle(p)) {
         p->stale = false;
         lose(p);
     }
+    /* held: a read failed a moment ago. */
     if (p->stale || p->loading || p->held || stores_status(p->queue->all, p->store) == PLACE_ERROR)
         return;
     if (!p->loaded) {
+        /* Older reads of this partition must be over: their outcome would fall into the new
+         * memory. */
         if (part_idle(p) && !p->refilling && !p->refilling_due)
             start_load(p);
         return;
@@ -568,6 +630,7 @@ void part_read(struct part *p)
         start_ready(p);
     else if (part_reads_on(p))
         start_firsts(p);
+    /* A quarter: schedules are read long before the last one in memory is due. */
     if (!p->whole_due && !p->refilling_due && p->scheduled_items < PART_SCHEDULED_ITEMS / 4)
         start_scheduled(p);
 }

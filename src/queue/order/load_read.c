@@ -1,5 +1,5 @@
-/* load_read.c - what a job reads of a partition: rows into arrays, then the batches that they point
- * at. */
+/* load_read.c - what a job reads of a partition, for load.c: rows into arrays, then the batches
+ * that they point at. Thread: pool, without the queue's lock; the job's own memory alone. */
 #include "queue/order/load.h"
 
 #include <stdlib.h>
@@ -22,6 +22,7 @@ static void *load_read_grown(struct part_job *j, void *array, unsigned count, un
     return array;
 }
 
+/* False ends the scan: the array is full (more), or there is no memory (is_starved). */
 static bool add_row(struct part_job *j, struct rows *rows, const struct queue_entry *e,
                     bool in_place)
 {
@@ -59,6 +60,7 @@ static bool each_lease(void *ctx, const struct queue_row *row)
     if (room == NULL)
         return false;
     j->leases = room;
+    /* Leases have no upper bound of their own: the arena grows with them. */
     arena_raise(&j->arena, JOB_LEASE_BYTES);
     j->leases[j->leases_count] = *l;
     j->leases[j->leases_count++].order_key = STR_NONE; /* the store's; the batch has it */
@@ -88,6 +90,7 @@ struct read_batch *load_batch_of(struct part_job *j, struct ksuid first)
     return NULL;
 }
 
+/* A scan from an id on shows that item first, or a later one when it is gone. */
 static bool each_known(void *ctx, const struct queue_row *row)
 {
     struct part_job *j = ctx;
@@ -99,12 +102,14 @@ static bool each_known(void *ctx, const struct queue_row *row)
 /* Only what left its place can be first of its key there. */
 static bool each_sought(void *ctx, const struct queue_row *row)
 {
+    /* The order key is read here; add_row drops it. */
     struct part_job *j = ctx;
     const struct queue_entry *e = &row->u.entry;
     j->sought_all = false;
     if (!row->in_place && e->order_key.n > 0 && !add_row(j, &j->ready, e, false))
         return false;
     j->sought = e->id;
+    /* So many rows for each job: the next one goes on behind them. */
     if (++j->rows_sought == PART_SEEK_ROWS)
         return false;
     j->sought_all = true; /* unless there is one more */
@@ -113,6 +118,7 @@ static bool each_sought(void *ctx, const struct queue_row *row)
 
 /* ---- stages ---- */
 
+/* Rows of all kinds count as one list, so that their batches are asked for one after the other. */
 static unsigned rows_count(const struct part_job *j)
 {
     return j->ready.count + j->scheduled.count + j->leases_count;
@@ -132,6 +138,7 @@ static struct ksuid row_batch(const struct part_job *j, unsigned i)
 /* Is there something to ask for at this place? */
 static bool load_due(const struct part_job *j)
 {
+    /* once: a scan is one call; the others are one call for each index. */
     bool loads = j->kind == JOB_LOAD, once = j->index == 0;
     switch (j->stage) {
     case LOAD_OWN:
@@ -157,7 +164,7 @@ static bool load_due(const struct part_job *j)
     return false;
 }
 
-/* The rows of one kind, from where they are wanted. */
+/* The rows of one kind, from where they are wanted. The outcome may come later. */
 static err scan_ask(struct part_job *j, enum queue_scan_kind kind, struct ksuid from,
                     bool (*each)(void *ctx, const struct queue_row *row))
 {
@@ -171,6 +178,7 @@ static err scan_ask(struct part_job *j, enum queue_scan_kind kind, struct ksuid 
     return j->store->ops->scan(j->store, &scan);
 }
 
+/* The result is in j->batch; load_take keeps it when the batch is there. */
 static err batch_ask(struct part_job *j, struct ksuid first)
 {
     j->batch = arena_calloc(&j->arena, 1, sizeof *j->batch);
@@ -207,11 +215,13 @@ static err load_ask(struct part_job *j)
         return scan_ask(j, SCAN_READY, ksuid_add(j->sought, 1), each_sought);
     case LOAD_READY:
         return scan_ask(j, SCAN_READY, j->from, each_ready);
+    /* A first load begins at the first schedule; j->from_at is zero then. */
     case LOAD_SCHEDULED:
         return scan_ask(j, SCAN_SCHEDULED, j->kind == JOB_LOAD ? KSUID_NIL : j->from,
                         each_scheduled);
     case LOAD_BATCHES:
         j->batch = NULL;
+        /* Several rows point at one batch: it is read once. */
         return load_batch_of(j, row_batch(j, j->index)) != NULL
                    ? ERR_OK
                    : batch_ask(j, row_batch(j, j->index));
@@ -232,12 +242,14 @@ static err load_take(struct part_job *j, err why)
         hash_add(&j->batches, &j->batch->node, ksuid_hash(row_batch(j, at)));
     if (batch && why == ERR_NOT_FOUND)
         return ERR_OK;
+    /* A callback that found no memory ended its scan early, and the store called that ERR_OK. */
     return why == ERR_OK && j->is_starved ? ERR_LIMIT : why;
 }
 
 bool load_step(struct store_job *job)
 {
     struct part_job *j = CONTAINER_OF(job, struct part_job, job);
+    /* A step after the first takes the outcome for which the step before it left. */
     err why = store_job_told(job) ? load_take(j, job->later.why) : ERR_OK;
     while (why == ERR_OK && j->stage != LOAD_OVER) {
         if (!load_due(j)) {

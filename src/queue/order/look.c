@@ -1,13 +1,16 @@
-/* look.c - asks the store for ids that memory does not know: those behind the window. */
+/* look.c - asks the store for ids that memory does not know, for change.c: those behind the
+ * window, and schedules beyond the next ones. */
 #include "queue/order/flush.h"
 
 #include <string.h>
 
+/* One id that is sought among ready rows. */
 struct search {
     struct ksuid id;
     struct looked *found;
 };
 
+/* A scan from an id on shows that item first, if it is there. One row is enough. */
 static bool first_ready(void *ctx, const struct queue_row *row)
 {
     struct search *s = ctx;
@@ -17,11 +20,13 @@ static bool first_ready(void *ctx, const struct queue_row *row)
     return false;
 }
 
+/* The ids that are not ready, all of them in one scan of the schedules; left: not found yet. */
 struct searches {
     const struct own_change *own;
     unsigned count, left;
 };
 
+/* False ends the scan: all were found. Otherwise it goes through all schedules of the partition. */
 static bool each_scheduled(void *ctx, const struct queue_row *row)
 {
     struct searches *s = ctx;
@@ -48,6 +53,7 @@ struct looking {
 /* Is there something to ask for at this place? */
 static bool look_due(const struct own_change *own, const struct queue_change *c)
 {
+    /* The scheduled ones are one scan; the other stages are one call for each id. */
     const struct looking *k = own->look;
     if (k->stage == LOOK_SCHEDULED)
         return k->index == 0 && k->all.left > 0;
@@ -77,6 +83,7 @@ static err look_ask(struct own_change *own, struct queue_change *c)
         scan.later = store_job_ask(&own->job);
         return ops->scan(own->store, &scan);
     case LOOK_BATCHES: {
+        /* It points into the scan's memory, which is gone. */
         l->entry.order_key = STR_NONE; /* the batch has it */
         if (!l->there)
             return ERR_NOT_FOUND;
@@ -92,6 +99,7 @@ static err look_ask(struct own_change *own, struct queue_change *c)
     return ERR_OK;
 }
 
+/* A batch that is not there went meanwhile: its item counts as not there. */
 static err look_take(struct own_change *own, err why)
 {
     struct looking *k = own->look;
@@ -108,6 +116,7 @@ static bool look_step(struct store_job *j)
 {
     struct own_change *own = CONTAINER_OF(j, struct own_change, job);
     struct queue_change *c = req_change(&own->req);
+    /* No memory for own->look: the change ends with an error. */
     err why = own->look == NULL ? ERR_LIMIT : ERR_OK;
     if (store_job_told(j))
         why = look_take(own, j->later.why);
@@ -126,6 +135,7 @@ static bool look_step(struct store_job *j)
     return false;
 }
 
+/* On the loop. The lock is taken; the change is judged in the next write, or refused. */
 static void look_done(struct store_job *j)
 {
     struct own_change *own = CONTAINER_OF(j, struct own_change, job);
@@ -135,12 +145,15 @@ static void look_done(struct store_job *j)
     queue_ref(q);
     queue_enter(q);
     own->looking = false;
+    /* What was judged before the store answered is judged again. */
     own->judged = 0;
     if (own->look_why != ERR_OK || p->failing || q->draining) {
         err_note_set(&c->note, q->draining ? "queue is shutting down"
                                            : "internal error, try your request again");
         req_answer(q, &own->req, q->draining ? ERR_SHUTDOWN : ERR_UNAVAILABLE);
     } else {
+        /* Batches left memory while the store was asked: its answer may be about the state
+         * before. */
         own->looked = own->churn == p->churn; /* else it may be old: asked again */
         queue_work(p);
     }
@@ -148,9 +161,11 @@ static void look_done(struct store_job *j)
     queue_unref(&q);
 }
 
+/* The caller has made sure that c stands in no write. c stays where it waits. */
 void part_look(struct part *p, struct queue_change *c)
 {
     struct own_change *own = own_change(c);
+    /* What the store said the last time. */
     arena_release(c->arena, own->looks);
     own->looking = true;
     own->churn = p->churn;
@@ -165,6 +180,8 @@ void part_look(struct part *p, struct queue_change *c)
     store_job_start(p->queue->all->opts.loop, &own->job);
 }
 
+/* The item of what the store said, in memory. NULL: the store has no such item. The caller puts
+ * it into a write at once: it is in no list. */
 struct qitem *looked_item(struct part *p, const struct looked *l)
 {
     if (!l->there)

@@ -1,5 +1,6 @@
-/* part.c - items, batches and order keys of one partition in memory. Invariant: an item is in
- * exactly one state, in the list of that state, and holds its batch. */
+/* part.c - items, batches and order keys of one partition in memory, for the rest of src/queue.
+ * Invariants: an item is in exactly one state, stands in the list of that state, and holds its
+ * batch. */
 #include "queue/order/part.h"
 
 #include "queue/item.h"
@@ -9,13 +10,18 @@
 #include <string.h>
 #include <xxhash.h>
 
+/* Items are allocated in chunks. An id's payload begins with 30 bits of nanoseconds, a zero bit
+ * and 33 random bits. */
 enum { CHUNK_ITEMS = 64, ID_NS_SHIFT = 34, ID_RANDOM_SHIFT = 31 };
+/* The golden ratio in 64 bits: a multiplication spreads the random bits over the low half of the
+ * payload. */
 #define ID_SPREAD UINT64_C(0x9e3779b97f4a7c15)
 
 /* ---- batches ---- */
 
 struct batch *batch_new(uint16_t count, str order_key)
 {
+    /* States and order key stand behind the struct: one allocation, one free. */
     struct batch *b = calloc(1, sizeof *b + count + order_key.n);
     INVARIANT(b != NULL);
     b->states = (unsigned char *)(b + 1);
@@ -27,6 +33,8 @@ struct batch *batch_new(uint16_t count, str order_key)
     return b;
 }
 
+/* The states of a batch that grows have memory of their own, since items and writes point at the
+ * struct. */
 void batch_grow(struct batch *b, unsigned count)
 {
     enum { STATES_LEAST = 32 };
@@ -62,6 +70,7 @@ void shared_unref(struct shared **sp)
 {
     struct shared *s = *sp;
     *sp = NULL;
+    /* A request's thread and the queue release their references without a common lock. */
     if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1)
         return;
     free(s->memory);
@@ -75,7 +84,8 @@ void batch_bytes_set(struct batch *b, struct shared *bytes)
     b->bytes = bytes;
 }
 
-/* What was encoded item by item may have room for more. */
+/* A batch that was encoded item by item may have room for more. A copy without that room
+ * replaces its bytes; without memory for a copy the bytes stay. */
 static void batch_bytes_trim(struct batch *b)
 {
     enum { SPARE_BYTES = 1024 };
@@ -94,6 +104,7 @@ void batch_keep(struct batch *b, atomic_uint_least64_t *cached, uint64_t bytes_m
     uint64_t n = b->bytes == NULL ? 0 : b->bytes->bytes.n;
     if (b->bytes == NULL || b->cached != NULL)
         return;
+    /* The bound is loose: queues add to the sum without a common lock. */
     if (atomic_load_explicit(cached, memory_order_relaxed) + n > bytes_max)
         return;
     batch_bytes_trim(b);
@@ -101,6 +112,7 @@ void batch_keep(struct batch *b, atomic_uint_least64_t *cached, uint64_t bytes_m
     b->cached = cached;
 }
 
+/* Bytes that were not kept are read from the store when an item is leased. */
 void batch_written(struct batch *b)
 {
     if (b->bytes != NULL && b->cached == NULL)
@@ -120,6 +132,8 @@ void batch_unref(struct part *p, struct batch *b)
     if (b->known) {
         INVARIANT(p != NULL);
         hash_remove(&p->batches, &b->node);
+        /* A job that reads the store now may have seen the batch as it was before: the job's
+         * reading is then old. */
         if (memchr(b->states, ITEM_IN_PLACE, b->count) != NULL ||
             memchr(b->states, ITEM_ELSEWHERE, b->count) != NULL)
             p->churn++;
@@ -143,6 +157,7 @@ struct batch *part_batch(struct part *p, struct ksuid first)
     return NULL;
 }
 
+/* From here on the batch leaves p->batches with its last reference. */
 void part_batch_add(struct part *p, struct batch *b)
 {
     hash_add(&p->batches, &b->node, ksuid_hash(b->first));
@@ -174,6 +189,8 @@ void part_okey_hash(str key, unsigned char out[16])
     memcpy(out, c.digest, 16);
 }
 
+/* make: a key without items is added, so that the result is not NULL. Two keys of one hash count
+ * as one key: 128 bits. */
 struct okey *part_okey(struct part *p, const unsigned char hash[16], bool make)
 {
     uint64_t h = hash_of_str((str){ .p = (const char *)hash, .n = 16 }, 0);
@@ -193,6 +210,7 @@ struct okey *part_okey(struct part *p, const unsigned char hash[16], bool make)
     return k;
 }
 
+/* The caller counts on key == NULL for items without an order key. */
 void part_key_of(struct part *p, struct qitem *it)
 {
     unsigned char hash[16];
@@ -203,6 +221,8 @@ void part_key_of(struct part *p, struct qitem *it)
     it->key->items++;
 }
 
+/* The id that the item had when its batch was put. Marks name an item by this id, since the
+ * item's own id changes at each return. */
 static struct ksuid place_id(const struct qitem *it)
 {
     return ksuid_add(it->batch->first, it->index);
@@ -225,6 +245,8 @@ void part_okey_end(struct part *p, struct qitem *it)
     struct okey *k = it->key;
     if (k == NULL || (k->active != it && !okey_marks(k, it)))
         return;
+    /* The mark is cleared in memory; the write that ends the item deletes the row (unmark_order
+     * in step.c). */
     k->active = NULL;
     k->marked = false;
     struct list *next = list_first(&k->behind);
@@ -236,8 +258,8 @@ void part_okey_end(struct part *p, struct qitem *it)
     }
 }
 
-/* it leaves memory. Others that are in a write or a move are in no list of the key: it goes with
- * the last of all. */
+/* The item leaves memory. Items of the key in a write or a move are in no list of the key: k is
+ * freed with the last item of all. */
 static void okey_leave(struct part *p, struct qitem *it)
 {
     struct okey *k = it->key;
@@ -254,6 +276,8 @@ static void okey_leave(struct part *p, struct qitem *it)
 
 /* ---- items ---- */
 
+/* Which states may follow which. Some functions of this folder set state directly, where an undo
+ * or an arrival goes a way that no decision may take. */
 static const unsigned qitem_next[QITEM_STATES] = {
     [QITEM_READY] = BIT(QITEM_GRANTING) | BIT(QITEM_ENDING) | BIT(QITEM_MOVING) | BIT(QITEM_BEHIND),
     [QITEM_TAIL] = BIT(QITEM_READY) | BIT(QITEM_ENDING),
@@ -272,6 +296,7 @@ void qitem_move(struct qitem *it, enum qitem_state to)
 {
     INVARIANT(it->state < QITEM_STATES);
     INVARIANT(qitem_next[it->state] & BIT(to));
+    /* An item of a move keeps from: the state to go back to is that before the move. */
     if ((to == QITEM_ENDING || to == QITEM_MOVING) && it->state != QITEM_MOVING)
         it->from = it->state;
     it->state = (unsigned char)to;
@@ -288,6 +313,7 @@ struct qitem *part_item(struct part *p, struct ksuid id)
     return NULL;
 }
 
+/* Free items are kept until the queue is freed: chunks are never given back one by one. */
 static struct qitem *take_free(struct queue *q)
 {
     struct list *n = list_take(&q->free_items);
@@ -307,6 +333,7 @@ struct qitem *part_item_new(struct part *p, struct batch *b, unsigned index, str
 {
     INVARIANT(index < b->count);
     struct qitem *it = take_free(p->queue);
+    /* The states of items that a read finds elsewhere are corrected by the caller. */
     *it = (struct qitem){ .batch = b,
                           .part = p,
                           .id = id,
@@ -339,11 +366,13 @@ void part_item_free(struct part *p, struct qitem *it)
  * time; no two calls have the same. A zero bit behind them leaves room to count up. */
 struct ksuid part_ids(struct part *p, uint32_t n, store_time now, uint64_t random)
 {
+    /* Ids of one queue are at least a nanosecond apart, whichever partition they are for. */
     struct queue *q = p->queue;
     q->ids_at = store_time_max(now, store_time_add(q->ids_at, 1));
     uint64_t ns = (uint64_t)(q->ids_at.ns % NS_PER_S);
     struct ksuid at =
         ksuid_at(q->ids_at, ns << ID_NS_SHIFT | random >> ID_RANDOM_SHIFT, random * ID_SPREAD);
+    /* The clock may be behind an id that another server gave: then ids count up from that one. */
     struct ksuid first = ksuid_cmp(at, p->last_id) > 0 ? at : ksuid_add(p->last_id, 1);
     p->last_id = ksuid_add(first, n - 1);
     return first;
@@ -353,9 +382,12 @@ store_time id_time(struct ksuid id)
 {
     int64_t ns = (int64_t)(id.high >> ID_NS_SHIFT);
     return (store_time){ .ns = ((int64_t)id.seconds + KSUID_EPOCH_S) * NS_PER_S +
+                               /* A payload of an older version is random: more than a second of
+                                * nanoseconds counts as the end of the second. */
                                (ns < NS_PER_S ? ns : NS_PER_S - 1) };
 }
 
+/* Compares the id of a listed item with that of another: below zero, it stands before. */
 static int cmp_listed(struct list *n, const struct qitem *it)
 {
     return ksuid_cmp(CONTAINER_OF(n, struct qitem, link)->id, it->id);
@@ -370,6 +402,8 @@ static void put_sorted(struct list *l, struct qitem *it)
         list_append(l, &it->link);
         return;
     }
+    /* From both ends at once: the cost is the distance to the nearer end. Invariant: all before
+     * front is smaller, all behind last is greater. */
     struct list *front = l->next;
     while (cmp_listed(front, it) < 0 && last->prev != l && cmp_listed(last->prev, it) > 0) {
         front = front->next;
@@ -380,6 +414,7 @@ static void put_sorted(struct list *l, struct qitem *it)
 
 void part_expire_set(struct part *p, store_time at)
 {
+    /* Taken out and added again, because the heap is ordered by expire_min. */
     if (p->expire.place != 0)
         heap_remove(&p->queue->expires, &p->expire);
     p->expire_min = at;
@@ -390,6 +425,7 @@ void part_expire_set(struct part *p, store_time at)
 void part_ready_put(struct part *p, struct qitem *it)
 {
     INVARIANT(it->state == QITEM_READY);
+    /* Another item of its order key is first. */
     if (it->key != NULL && !okey_may(it->key, it)) {
         qitem_move(it, QITEM_BEHIND);
         put_sorted(&it->key->behind, it);
@@ -402,12 +438,15 @@ void part_ready_put(struct part *p, struct qitem *it)
     }
     if (store_time_before(it->expire_at, p->expire_min))
         part_expire_set(p, it->expire_at);
+    /* Leases are served by the age of heads: a new head changes the partition's place there. */
     if (p->ready_list.next == &it->link)
         part_heads(p);
 }
 
 void part_tail_put(struct part *p, struct qitem *it)
 {
+    /* Without a read under way nobody would take the tail in: the read that comes later finds
+     * the item in the store. */
     if (!p->refilling || p->tail_items >= PART_WINDOW_ITEMS) {
         p->tail_over = true;
         part_item_free(p, it);
@@ -420,7 +459,10 @@ void part_tail_put(struct part *p, struct qitem *it)
 
 void part_tail_end(struct part *p, bool all_read)
 {
+    /* After more became ready than was kept, the store has items that memory has not. */
     p->whole = all_read && !p->tail_over;
+    /* The tail is in order of ids: these items got theirs while the read was under way, so they
+     * stand behind all that was read. */
     for (struct list *n; (n = list_take(&p->tail)) != NULL;) {
         struct qitem *it = CONTAINER_OF(n, struct qitem, link);
         if (!p->whole) {
@@ -437,6 +479,7 @@ void part_tail_end(struct part *p, bool all_read)
 
 void part_unlist(struct part *p, struct qitem *it)
 {
+    /* A list node that is in no list points at itself. */
     bool first = p->ready_list.next == &it->link, listed = it->link.next != &it->link;
     if (it->state == QITEM_READY && listed) {
         INVARIANT(p->ready_items > 0);
@@ -462,6 +505,7 @@ struct qitem *part_head(const struct part *p)
 
 void part_lose(struct part *p, const struct qitem *it)
 {
+    /* Beyond the bound the lease stands until its deadline passes, as if somebody had it. */
     if (p->lost_count == PART_LOST_MAX)
         return;
     if (p->lost_count == p->lost_size) {
@@ -475,6 +519,7 @@ void part_lose(struct part *p, const struct qitem *it)
     p->lost[p->lost_count++] = (struct lost_lease){ .id = it->id, .deadline = it->due_at };
 }
 
+/* By id, then by deadline: an item may have been leased and lost twice. */
 static int lost_cmp(const void *a, const void *b)
 {
     const struct lost_lease *x = a, *y = b;
@@ -531,6 +576,8 @@ void part_init(struct part *p, struct queue *q, uint32_t number, uint32_t store)
     list_init(&p->unknown);
 }
 
+/* Items of a loaded partition, one by one: the queue's heap and its list of free items outlive
+ * the part's memory. */
 static void forget_item(void *ctx, struct hash_node *n)
 {
     struct part *p = ctx;
@@ -544,6 +591,7 @@ static void forget_item(void *ctx, struct hash_node *n)
     list_append(&p->queue->free_items, &it->link);
 }
 
+/* Keys without items may stand here too: those that a row marks. */
 static void forget_okey(void *ctx, struct hash_node *n)
 {
     (void)ctx;
@@ -559,6 +607,8 @@ static void forget_batch(void *ctx, struct hash_node *n)
 
 void part_forget(struct part *p)
 {
+    /* Batches first: forget_item drops references, and must not remove from the table that is
+     * being taken apart. */
     hash_each(&p->batches, forget_batch, NULL);
     hash_fini(&p->batches);
     hash_each(&p->items, forget_item, p);
@@ -570,6 +620,7 @@ void part_forget(struct part *p)
     list_init(&p->due);
     list_init(&p->orphans);
     p->tail_over = false;
+    /* The counts ready, scheduled and leased stay: they are those of the store. */
     p->tail_items = p->ready_items = p->behind_items = p->scheduled_items = 0;
     p->granting = p->releasing = 0;
     damage_forget(p);
@@ -579,6 +630,8 @@ void part_forget(struct part *p)
     p->edge_at = STORE_TIME_ZERO;
     p->expire_min = STORE_TIME_NEVER;
     p->loaded = false;
+    /* Jobs and writes that began before compare their generation, and leave the new memory
+     * alone. */
     p->generation++;
     if (p->head.place != 0)
         heap_remove(&p->queue->heads, &p->head);

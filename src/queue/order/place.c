@@ -11,16 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One partition; leaf is its place among the members of its store's tree. */
 struct place_part {
     uint64_t load;
     uint32_t store, leaf;
     bool open;
 };
+/* The partitions of one store. */
 struct tree {
     uint32_t *members; /* partitions, ascending */
     uint32_t *nodes;   /* 2 * width: partitions or PLACE_NONE; leaves from width up */
     uint32_t count, width;
 };
+/* The choice of one queue; its owner is struct queue. */
 struct place {
     unsigned stores_count;
     struct place_part *parts;
@@ -41,6 +44,7 @@ const char *place_status_name(enum place_status s)
 
 /* ---- the decision ---- */
 
+/* Up, and with an open partition that is loaded. */
 static bool is_usable(const struct place_store *s)
 {
     return s->status == PLACE_OK && s->partition != PLACE_NONE;
@@ -60,6 +64,8 @@ static unsigned place_keep(const bool *pass, bool *in, unsigned count, unsigned 
     return left;
 }
 
+/* Keeps stores below the bound of in_flight; at least one always is below 3/2 of the mean, or
+ * the bound is the minimum. */
 static unsigned drop_crowded(const struct place_store *stores, unsigned count, bool *in,
                              unsigned in_count)
 {
@@ -81,6 +87,7 @@ static int time_cmp(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Keeps stores that are not slow, unless fewer than half would be left. */
 static void drop_slow(const struct place_store *stores, unsigned count, bool *in, unsigned in_count)
 {
     int64_t times[PLACE_STORES_MAX];
@@ -98,6 +105,7 @@ static void drop_slow(const struct place_store *stores, unsigned count, bool *in
     (void)place_keep(pass, in, count, in_count, (in_count + 1) / 2);
 }
 
+/* With one store that is usable there is nothing to compare. */
 uint32_t place_pick(const struct place_store *stores, unsigned count)
 {
     bool in[PLACE_STORES_MAX];
@@ -115,6 +123,7 @@ uint32_t place_pick(const struct place_store *stores, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         if (!in[i])
             continue;
+        /* The lower partition number wins ties: a decision made again comes out the same. */
         if (best == PLACE_NONE || stores[i].load < stores[best].load ||
             (stores[i].load == stores[best].load && stores[i].partition < stores[best].partition))
             best = i;
@@ -153,6 +162,7 @@ void place_free(struct place **pp)
     *pp = NULL;
 }
 
+/* left is in order before right: ties go to it. */
 static uint32_t better(const struct place *p, uint32_t left, uint32_t right)
 {
     if (left == PLACE_NONE || right == PLACE_NONE)
@@ -160,6 +170,7 @@ static uint32_t better(const struct place *p, uint32_t left, uint32_t right)
     return p->parts[right].load < p->parts[left].load ? right : left;
 }
 
+/* The leaf, then its ancestors: O(log n). */
 static void climb(struct place *p, uint32_t partition)
 {
     struct tree *t = &p->trees[p->parts[partition].store];
@@ -169,7 +180,8 @@ static void climb(struct place *p, uint32_t partition)
         t->nodes[at] = better(p, t->nodes[2 * at], t->nodes[2 * at + 1]);
 }
 
-/* Lays the tree of a store out anew. */
+/* Lays the tree of a store out anew: O(n) over the partitions of the queue. Width is a power of
+ * two, so that children of n are 2n and 2n+1. */
 static void plant(struct place *p, uint32_t store)
 {
     struct tree *t = &p->trees[store];
@@ -186,6 +198,7 @@ static void plant(struct place *p, uint32_t store)
     INVARIANT(t->nodes != NULL);
     memset(t->nodes, 0xff, 2 * (size_t)width * sizeof *t->nodes); /* PLACE_NONE everywhere */
     uint32_t leaf = 0;
+    /* Ascending numbers: the order of leaves breaks ties. */
     for (uint32_t i = 0; i < p->parts_count; i++) {
         if (p->parts[i].store != store)
             continue;
@@ -221,12 +234,14 @@ void place_put(struct place *p, uint32_t partition, uint32_t store)
         }
         p->parts_count++;
         p->parts[partition] = (struct place_part){ .store = store };
+        /* The tree is full: it gets twice the width. */
         if (!fits_last(p, partition))
             plant(p, store);
         return;
     }
     uint32_t before = p->parts[partition].store;
     p->parts[partition].store = store;
+    /* It is opened again once it was read on the other store. */
     p->parts[partition].open = false;
     plant(p, before);
     if (store != before)
@@ -255,6 +270,7 @@ uint64_t place_load_of(const struct place *p, uint32_t partition)
     return p->parts[partition].load;
 }
 
+/* status and in_flight of each store are the caller's. */
 void place_look(const struct place *p, struct place_store *stores)
 {
     for (unsigned i = 0; i < p->stores_count; i++) {
@@ -268,12 +284,14 @@ void place_look(const struct place *p, struct place_store *stores)
 
 void place_record(struct place *p, const struct place_decision *d)
 {
+    /* A queue that never got a request keeps no ring. */
     if (p->decisions == NULL) {
         p->decisions = calloc(PLACE_DECISIONS_MAX, sizeof *p->decisions);
         p->seen = calloc((size_t)PLACE_DECISIONS_MAX * p->stores_count, sizeof *p->seen);
         INVARIANT(p->decisions != NULL);
         INVARIANT(p->seen != NULL);
     }
+    /* The oldest decision makes room. */
     size_t slot = p->decisions_made++ % PLACE_DECISIONS_MAX;
     struct place_store *seen = p->seen + slot * p->stores_count;
     memcpy(seen, d->stores, p->stores_count * sizeof *seen);
@@ -297,6 +315,7 @@ const struct place_decision *place_decision_at(const struct place *p, unsigned i
     return &p->decisions[(p->decisions_made - 1 - index) % PLACE_DECISIONS_MAX];
 }
 
+/* A fixed decision chose nothing. */
 bool place_replays(const struct place *p, const struct place_decision *d)
 {
     if (d->fixed)

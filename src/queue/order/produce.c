@@ -1,5 +1,5 @@
-/* produce.c - requests to the partitions that place.h names, whole, in order of arrival; then into
- * one write. */
+/* produce.c - produce requests: checked, placed on the partitions that place.h names, whole, in
+ * order of arrival; then several into one write. Small requests share a batch. */
 #include "queue/order/flush.h"
 
 #include "base/log.h"
@@ -22,6 +22,7 @@ enum {
 
 /* ---- a request comes ---- */
 
+/* The words are those of the API; item counts from 0. */
 static err item_check(const struct queue_item_new *it, unsigned index, struct err_note *note)
 {
     if (it->encoding.n <= QUEUE_FIELD_BYTES_MAX && it->kind.n <= QUEUE_FIELD_BYTES_MAX &&
@@ -34,6 +35,7 @@ static err item_check(const struct queue_item_new *it, unsigned index, struct er
     return ERR_BAD;
 }
 
+/* *bytes: about what the encoded items take. The limits hold before anything is encoded. */
 static err request_check(struct queue_produce *r, uint64_t *bytes)
 {
     *bytes = 0;
@@ -51,6 +53,7 @@ static err request_check(struct queue_produce *r, uint64_t *bytes)
         if (why != ERR_OK)
             return why;
         *bytes += it->encoding.n + it->kind.n + it->reference.n + it->bytes.n + PRODUCE_ITEM_BYTES;
+        /* Of an order key the first is by id; a schedule would change the order. */
         if (r->order_key.n > 0 && it->enqueue_at.ns != 0) {
             err_note_set(&r->note,
                          "order key is invalid; items with an order key cannot be scheduled");
@@ -72,6 +75,7 @@ static err request_check(struct queue_produce *r, uint64_t *bytes)
     return ERR_OK;
 }
 
+/* source_id stays empty: imports encode their own. */
 static struct item item_of(const struct queue_item_new *it)
 {
     return (struct item){ .encoding = it->encoding,
@@ -81,6 +85,8 @@ static struct item item_of(const struct queue_item_new *it)
                           .enqueue_at = it->enqueue_at };
 }
 
+/* On the thread of the request, without the lock: encoding a large request would hold all others
+ * up. The result outlives the request (struct shared). */
 static err encode_apart(struct queue_produce *r)
 {
     struct item *items = arena_calloc(r->arena, r->items_count, sizeof *items);
@@ -95,6 +101,7 @@ static err encode_apart(struct queue_produce *r)
     return why == ERR_OK && own_produce(r)->encoded == NULL ? ERR_LIMIT : why;
 }
 
+/* Is there room for one more request? Under the lock; also when a request waits again. */
 err req_admit(struct queue *q, struct err_note *note)
 {
     if (q->draining) {
@@ -116,6 +123,7 @@ err req_admit(struct queue *q, struct err_note *note)
 void produce_begin(struct queue *q, struct queue_produce *r)
 {
     struct own_produce *own = own_produce(r);
+    /* Keys are known once all partitions were read; until then place_round asks idem_ready. */
     if (r->idempotency_key.n > 0 && q->unseen == 0) {
         err why = idem_join(q, r);
         if (why != ERR_AGAIN) {
@@ -124,6 +132,7 @@ void produce_begin(struct queue *q, struct queue_produce *r)
             return;
         }
     }
+    /* Behind others that found no place it would find none either, unless it is fixed. */
     bool alone = list_empty(&q->parked);
     list_append(&q->parked, &own->req.link);
     if (alone || own->fixed != PLACE_NONE)
@@ -145,6 +154,7 @@ err queue_produce_start(struct queue_produce *r)
     if (r->idempotency_key.n > 0)
         idem_digest(r, own->digest);
     if (r->order_key.n > 0)
+        /* Any number but PLACE_NONE: it says that there is no choice. */
         own->fixed = 0; /* which one: produce_place, under the lock */
     if (bytes > PRODUCE_APART_BYTES || r->order_key.n > 0)
         why = encode_apart(r);
@@ -167,6 +177,7 @@ err queue_produce_start(struct queue_produce *r)
 
 /* ---- placing ---- */
 
+/* The items count against the partition from here on, so the next request sees them. */
 static void produce_place(struct queue_produce *r, struct part *p)
 {
     struct req *req = &own_produce(r)->req;
@@ -176,6 +187,7 @@ static void produce_place(struct queue_produce *r, struct part *p)
     list_append(&p->produces, &req->link);
     p->placing += r->items_count;
     part_loads(p);
+    /* Of the store's requests, not its items: what place.h compares. */
     stores_in_flight(p->queue->all, p->store, 1);
     queue_work(p);
 }
@@ -200,7 +212,8 @@ static void keep_decision(struct queue *q, const struct queue_produce *r,
                                                      .stores = stores });
 }
 
-/* No partition takes a request: stores that are away are probed soon. */
+/* No partition takes a request: stores that are away are probed soon. The log tells only of a queue
+ * that takes none for PRODUCE_UNPLACED_MS. */
 static void place_failed(struct queue *q)
 {
     mono now = clock_mono(q->all->opts.clock);
@@ -222,9 +235,11 @@ static void place_worked(struct queue *q)
     q->unplaced_at.ns = INT64_MAX;
 }
 
+/* Places what is parked, in order of arrival; what cannot be placed stays parked. */
 void place_round(struct queue *q)
 {
     struct place_store stores[PLACE_STORES_MAX];
+    /* none: no store takes a request without a choice; those that are fixed are still looked at. */
     bool none = false;
     q->placing_wanted = false;
     if (list_empty(&q->parked))
@@ -234,6 +249,7 @@ void place_round(struct queue *q)
         next = n->next;
         struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
         struct own_produce *own = own_produce(r);
+        /* The same key is being written: this one waits for that outcome. */
         if (r->idempotency_key.n > 0 && own->idem == NULL && !idem_ready(q, r))
             continue;
         if (own->fixed != PLACE_NONE) {
@@ -243,6 +259,7 @@ void place_round(struct queue *q)
             if (p->mode == PART_OPEN && part_usable(p) && stores[p->store].status == PLACE_OK) {
                 keep_decision(q, r, stores, p->store, p->number);
                 produce_place(r, p);
+                /* Its partition alone can take it: the store is asked soon whether it is well. */
             } else if (stores[p->store].status != PLACE_OK) {
                 stores_wanted(q->all, p->store);
             }
@@ -250,6 +267,7 @@ void place_round(struct queue *q)
         }
         if (none)
             continue;
+        /* Each request changes loads, so the stores' best partitions are looked up anew. */
         place_look(q->place, stores);
         uint32_t store = place_pick(stores, q->all->opts.stores_count);
         none = store == PLACE_NONE;
@@ -264,6 +282,7 @@ void place_round(struct queue *q)
     }
 }
 
+/* The opposite of produce_place, but for the list. The items are in no write. */
 static void unplace(struct queue_produce *r)
 {
     struct req *req = &own_produce(r)->req;
@@ -277,6 +296,7 @@ static void unplace(struct queue_produce *r)
 
 void produce_unplace_all(struct part *p)
 {
+    /* Requests in a write that was not sent are pending again then. */
     track_withdraw(p, &p->main);
     for (struct list *n; (n = list_first(&p->produces)) != NULL;) {
         struct req *req = CONTAINER_OF(n, struct req, link);
@@ -286,6 +306,7 @@ void produce_unplace_all(struct part *p)
     p->queue->placing_wanted = true;
 }
 
+/* Definitely not written. The request waits for a place again, unless its queue ends. */
 void produce_again(struct queue_produce *r)
 {
     struct req *req = &own_produce(r)->req;
@@ -296,6 +317,7 @@ void produce_again(struct queue_produce *r)
         req_answer(q, req, why);
         return;
     }
+    /* By its order of arrival, before those that came later. */
     req_park(&q->parked, req);
     q->placing_wanted = true;
 }
@@ -309,6 +331,7 @@ void produce_leave(struct queue *q, struct queue_produce *r)
     idem_left(q, r);
 }
 
+/* Thread: any. A request in a write on its way cannot be given up: its outcome comes soon. */
 void queue_produce_cancel(struct queue_produce *r)
 {
     struct queue *q = r->queue;
@@ -329,12 +352,14 @@ void queue_produce_cancel(struct queue_produce *r)
 static void put_later(struct part *p, struct slot *s, struct batch *b, unsigned index,
                       store_time at)
 {
+    /* Items in memory point at a batch that part_batch finds. */
     if (!b->known)
         part_batch_add(p, b);
     struct qitem *it = part_item_new(p, b, index, ksuid_add(b->first, index));
     it->in_place = false;
     it->due_at = at;
     it->expire_at = queue_expiry(p->queue, at);
+    /* ENDING until the write is answered: STEP_ARRIVE then makes it what from says. */
     it->state = QITEM_ENDING;
     it->from = QITEM_SCHEDULED;
     b->states[index] = ITEM_ELSEWHERE;
@@ -351,9 +376,11 @@ static void put_imported(struct slot *s, struct batch *b, unsigned index,
     if (!b->known)
         part_batch_add(p, b);
     struct qitem *it = part_item_new(p, b, index, ksuid_add(b->first, index));
+    /* A lease that is over already is none: the item is ready. */
     bool leased = store_time_before(b->created_at, from->lease_deadline);
     it->in_place = false;
     it->attempts = attempts_counted(from->attempts);
+    /* The expiry of the store it comes from; without one, that of this queue. */
     it->expire_at = from->expire_at.ns > 0 ? from->expire_at : it->expire_at;
     it->due_at = from->lease_deadline;
     it->state = QITEM_ENDING;
@@ -376,15 +403,18 @@ static void put_request(struct slot *s, struct queue_produce *r, struct batch *b
     struct part *p = s->part;
     struct own_produce *own = own_produce(r);
     for (unsigned i = 0; i < r->items_count; i++) {
+        /* An import has a batch of its own: its offset is 0. */
         if (own->import != NULL)
             put_imported(s, b, i, &own->import[i]);
         else if (r->items[i].enqueue_at.ns > store_time_add(now, QUEUE_SOON_NS).ns)
             put_later(p, s, b, offset + i, r->items[i].enqueue_at);
         else
+            /* No row of its own: the item is ready where its batch is. */
             s->write.parts[0].ready++;
     }
     own->created_at = b->created_at;
     own->expire_at = b->expire_at;
+    /* Kept in the request, so that an unknown outcome can be asked for by batch. */
     own->batch = b->first;
     own->offset = offset;
     list_remove(&own->req.link);
@@ -404,6 +434,7 @@ static struct batch *put_batch(struct slot *s, const struct queue_produce *r, st
     b->first = part_ids(p, r->items_count, now, rng_next(&p->queue->rng));
     b->created_at = now;
     b->expire_at = queue_expiry(p->queue, now);
+    /* The batch's reference outlives a request that times out. */
     batch_bytes_set(b, bytes);
     s->bytes += bytes->bytes.n;
     slot_batch(s, b);
@@ -417,13 +448,14 @@ static struct batch *put_batch(struct slot *s, const struct queue_produce *r, st
     return b;
 }
 
-/* Of a write, beside that of its batch. */
+/* Rows of a write that the items of r need, beside the one of their batch. */
 static unsigned rows_of(const struct queue_produce *r, store_time now)
 {
     const struct own_produce *own = (const struct own_produce *)(const void *)r->own;
     unsigned rows = own->idem != NULL;
     for (unsigned i = 0; i < r->items_count; i++)
         rows += own->import != NULL
+                    /* An entry and a lease at most. */
                     ? 2
                     : r->items[i].enqueue_at.ns > store_time_add(now, QUEUE_SOON_NS).ns;
     return rows;
@@ -438,11 +470,13 @@ static bool pack_takes(const struct slot *s, const struct queue_produce *r, stor
     const struct batch *b = k->batch;
     if (b == NULL || b->count + r->items_count > QUEUE_BATCH_ITEMS_MAX)
         return false;
+    /* Ids in a row: another request of the partition must not have taken ids since. */
     return k->bytes + own_produce(unconst(r))->bytes <= PRODUCE_PACK_BYTES &&
            now.ns - b->created_at.ns < PRODUCE_PACK_MS * NS_PER_MS &&
            ksuid_cmp(s->part->last_id, ksuid_add(b->first, b->count - 1u)) == 0;
 }
 
+/* Called whenever the write may be sent: what was added since counts. */
 void produce_pack_close(struct slot *s)
 {
     struct slot_pack *k = &s->pack;
@@ -454,6 +488,7 @@ void produce_pack_close(struct slot *s)
     row->bytes = item_pack_bytes(&k->items);
 }
 
+/* The write is over or taken back: its shared batch owns the bytes from now on. */
 void produce_pack_end(struct slot *s)
 {
     struct slot_pack *k = &s->pack;
@@ -473,7 +508,7 @@ void produce_pack_end(struct slot *s)
     k->batch = NULL;
 }
 
-/* Its items behind those that are there. ERR_LIMIT: none of them. */
+/* The items of r behind those in the pack. ERR_LIMIT: none of them was added. */
 static err pack_add(struct item_pack *to, const struct queue_produce *r)
 {
     unsigned before = to->count;
@@ -487,6 +522,8 @@ static err pack_add(struct item_pack *to, const struct queue_produce *r)
     return ERR_OK;
 }
 
+/* A write may have several shared batches, one after the other: the one before is closed for
+ * good. */
 static void pack_begin(struct slot *s, const struct item_pack *items, store_time now)
 {
     struct batch *b = batch_new(0, STR_NONE);
@@ -496,6 +533,7 @@ static void pack_begin(struct slot *s, const struct item_pack *items, store_time
     s->pack = (struct slot_pack){ .batch = b, .items = *items, .op = s->ops_count };
     slot_batch(s, b);
     slot_op(s, OP_BATCH_PUT)->u.batch =
+        /* count, states and bytes are filled in by produce_pack_close. */
         (struct queue_batch){ .created_at = now, .expire_at = b->expire_at };
 }
 
@@ -503,6 +541,7 @@ static void pack_begin(struct slot *s, const struct item_pack *items, store_time
  * nor for its bytes. */
 static err pack_put(struct slot *s, struct queue_produce *r, store_time now)
 {
+    /* All that can fail comes before anything is changed. */
     struct part *p = s->part;
     struct item_pack fresh = { .count = 0 };
     bool joins = pack_takes(s, r, now);
@@ -517,6 +556,7 @@ static err pack_put(struct slot *s, struct queue_produce *r, store_time now)
         pack_begin(s, &fresh, now);
     struct slot_pack *k = &s->pack;
     uint32_t offset = k->batch->count;
+    /* The ids follow those in the batch: pack_takes made sure that nothing lies between. */
     if (joins)
         p->last_id = ksuid_add(p->last_id, r->items_count);
     else
@@ -529,7 +569,7 @@ static err pack_put(struct slot *s, struct queue_produce *r, store_time now)
     return ERR_OK;
 }
 
-/* There is no memory to encode it. */
+/* There is no memory to encode it: the request ends with ERR_LIMIT. */
 static void pack_refuse(struct part *p, struct queue_produce *r)
 {
     produce_leave(p->queue, r);
@@ -541,10 +581,12 @@ void produce_build(struct part *p, struct slot *s, store_time now)
 {
     for (struct list *n; (n = list_first(&p->produces)) != NULL;) {
         struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
+        /* A request goes in whole, or waits for the next write. */
         if (s->bytes >= PRODUCE_WRITE_BYTES || !slot_takes(s, PRODUCE_OPS_MAX))
             return;
         if (own_produce(r)->encoded != NULL) {
             if (!slot_room(s, 1 + rows_of(r, now)))
+                /* The part has no memory for rows: the slot is starved, and flush.c pauses. */
                 return;
             put_request(s, r, put_batch(s, r, now), 0, now);
             continue;
@@ -565,7 +607,8 @@ void produce_done(struct queue_produce *r)
     req_answer(own->req.part->queue, &own->req, ERR_OK);
 }
 
-/* Only the store knows, and nobody asks it any more when the queue ends. */
+/* Only the store knows. The request waits until the partition was read; when the queue ends
+ * nobody asks the store, and the outcome stays unknown. */
 void produce_unknown(struct part *p, struct queue_produce *r)
 {
     struct req *req = &own_produce(r)->req;
@@ -578,6 +621,7 @@ void produce_unknown(struct part *p, struct queue_produce *r)
     req_answer(p->queue, req, ERR_TIMEOUT);
 }
 
+/* For load.c, once the store said whether the batch is there. */
 void produce_known(struct queue_produce *r, bool there)
 {
     if (there)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Limits of memory, over all slots of a queue and all bodies of a server. */
 enum {
     RESTING_MAX = 64,            /* slots kept by a queue for its next writes */
     CACHE_BYTES_MAX = 128 << 20, /* bodies of all queues kept until they are consumed */
@@ -13,12 +14,14 @@ static void slot_arrived(struct arrival *a);
 
 /* ---- memory ---- */
 
+/* A slot from those at rest, or a new one; its arrays keep their room. Dies when out of memory. */
 static struct slot *slot_new(struct part *p, bool is_early)
 {
     struct list *resting = list_take(&p->queue->resting);
     struct slot *s =
         resting == NULL ? calloc(1, sizeof *s) : CONTAINER_OF(resting, struct slot, link);
     INVARIANT(s != NULL);
+    /* A resting slot was counted. */
     p->queue->resting_count -= resting != NULL;
     s->part = p;
     s->is_early = is_early;
@@ -54,7 +57,9 @@ void slot_free(struct slot **sp)
     *sp = NULL;
 }
 
-/* A partition that writes nothing needs no memory for writes: there may be many of them. */
+/* A partition that writes nothing needs no memory for writes: there may be many of them. The
+ * slot is no partition's any more. Its requests and keys must have been answered or taken back
+ * before. */
 static void slot_rest(struct slot *s)
 {
     struct queue *q = s->part->queue;
@@ -70,6 +75,7 @@ static void slot_rest(struct slot *s)
     q->resting_count++;
 }
 
+/* An empty write takes a first request of any size. */
 bool slot_takes(const struct slot *s, unsigned ops)
 {
     return s->ops_count == 0 || s->ops_count + ops <= QUEUE_WRITE_OPS_MAX;
@@ -78,6 +84,7 @@ bool slot_takes(const struct slot *s, unsigned ops)
 /* An array of room for count; without memory as it was, and the slot is starved. */
 static void *slot_grown(struct slot *s, void *array, unsigned count, unsigned *size, size_t each)
 {
+    /* The array is at most doubled until it fits; no array has fewer than four places. */
     unsigned more = *size == 0 ? 4 : *size;
     while (more < count)
         more *= 2;
@@ -128,9 +135,12 @@ void slot_batch(struct slot *s, struct batch *b)
 static struct dirty *slot_dirty(struct slot *s, struct batch *b)
 {
     if ((b->dirty & s->bit) != 0)
+        /* The same write has changed this batch already: its op and its copy of the states are
+         * used again. */
         return &s->dirty[b->dirty_at[s->bit - 1]];
     INVARIANT(s->dirty_count < s->dirty_size);
     struct dirty *d = &s->dirty[s->dirty_count];
+    /* The store may read this copy while the next write changes b->states. */
     *d = (struct dirty){ .batch = b, .op = s->ops_count, .states = malloc(b->count) };
     INVARIANT(d->states != NULL);
     memcpy(d->states, b->states, b->count);
@@ -140,6 +150,7 @@ static struct dirty *slot_dirty(struct slot *s, struct batch *b)
                                                                  .created_at = b->created_at,
                                                                  .expire_at = b->expire_at,
                                                                  .order_key = b->order_key };
+    /* dirty_at: where in s->dirty the batch stands, for each of the two bits. */
     b->dirty = (unsigned char)(b->dirty | s->bit);
     b->dirty_at[s->bit - 1] = s->dirty_count++;
     batch_ref(b);
@@ -149,6 +160,7 @@ static struct dirty *slot_dirty(struct slot *s, struct batch *b)
 void slot_state(struct slot *s, const struct qitem *it, enum queue_item_state to)
 {
     struct dirty *d = slot_dirty(s, it->batch);
+    /* Memory and this write's copy change together; the copy of a write before this one stays. */
     it->batch->states[it->index] = d->states[it->index] = (unsigned char)to;
 }
 
@@ -156,9 +168,11 @@ void slot_state(struct slot *s, const struct qitem *it, enum queue_item_state to
 static void slot_call(struct slot *s, struct req *r)
 {
     unsigned i = atomic_load(&s->callers[0]) == NULL ? 0 : 1;
+    /* The first request stays; each later one takes the second place from the one before it. */
     struct req *before = atomic_load(&s->callers[i]);
     if (atomic_load(&r->turn) != REQ_QUIET)
         return; /* it was posted, and has not run yet */
+    /* The request that loses its place is told by whoever answers it. */
     if (before != NULL)
         atomic_store(&before->turn, REQ_QUIET);
     atomic_store(&r->turn, REQ_CALLED);
@@ -180,15 +194,19 @@ void slot_leave(struct req *r)
         return;
     r->slot = NULL;
     for (unsigned i = 0; i < SLOT_CALLERS; i++) {
+        /* slot_written may take the caller out at the same time: whoever exchanges first posts
+         * the task. */
         struct req *its = r;
         if (atomic_compare_exchange_strong(&s->callers[i], &its, NULL))
             atomic_store(&r->turn, REQ_QUIET); /* it is not posted any more */
     }
 }
 
+/* The write is over, or was taken back: batches and copies of states are released. */
 static void slot_release(struct slot *s)
 {
     for (unsigned i = 0; i < s->batches_count; i++) {
+        /* Bodies stay in memory for the leases to come, while there is room. */
         batch_keep(s->batches[i], &s->part->queue->all->bytes_cached, CACHE_BYTES_MAX);
         batch_written(s->batches[i]);
         batch_unref(s->part, s->batches[i]);
@@ -208,6 +226,8 @@ static void slot_release(struct slot *s)
 static bool lease_is_synced(const struct part *p)
 {
     switch (p->queue->all->opts.lease_durability) {
+    /* A store whose server dies alone forgets what was only written: a lease would be given
+     * twice. */
     case QUEUE_LEASE_AUTO:
         return part_store(p)->dies_alone;
     case QUEUE_LEASE_WRITTEN:
@@ -218,6 +238,7 @@ static bool lease_is_synced(const struct part *p)
     return true;
 }
 
+/* Time counts from when the write is sent, not from when it was made behind another one. */
 static void slot_begin(struct slot *s)
 {
     struct queues *all = s->part->queue->all;
@@ -240,12 +261,15 @@ static void slot_count(struct slot *s)
     heap_add(&q->overdue, &s->overdue);
     q->busy++;
     queue_ref(q);
+    /* The heap and busy keep the queue alive until the outcome has arrived. */
 }
 
 /* s is written: what is behind it may go. The write to send for it, or NULL. */
 static struct slot *slot_follow(struct slot *s)
 {
     unsigned behind = atomic_load(&s->behind);
+    /* HELD: somebody adds to the follower now, and sends it in track_close, once it sees DUE. The
+     * loop repeats only when the machine changes behind at the same moment. */
     for (;;) {
         unsigned to = behind == BEHIND_OFFERED ? BEHIND_SENT
                       : behind == BEHIND_HELD  ? BEHIND_DUE
@@ -263,6 +287,8 @@ static struct slot *slot_follow(struct slot *s)
  * which another thread may bring at once, must stand behind it. */
 static void slot_written(struct queue_write *w, err why)
 {
+    /* s may be settled, and used for another write, as soon as the arrival lock is released:
+     * callers are copied before. */
     struct slot *s = w->ctx, *follower = NULL;
     struct queue *q = s->part->queue;
     struct req *callers[SLOT_CALLERS];
@@ -270,6 +296,7 @@ static void slot_written(struct queue_write *w, err why)
     for (unsigned i = 0; i < SLOT_CALLERS; i++)
         callers[i] = atomic_exchange(&s->callers[i], NULL);
     queue_arrive_lock(q);
+    /* After a failure the machine takes the follower back: it rests on this write. */
     if (why == ERR_OK)
         follower = slot_follow(s);
     queue_arrive_unlock(q, &s->arrival); /* s is the machine's again */
@@ -288,6 +315,8 @@ bool part_idle(const struct part *p)
 /* False: what is behind it was sent, or cannot be any more. */
 static bool slot_hold(struct slot *s)
 {
+    /* From NONE, when nothing is behind the write yet, or from OFFERED, when the follower is
+     * opened again. */
     unsigned behind = s->follower == NULL ? BEHIND_NONE : BEHIND_OFFERED;
     return atomic_compare_exchange_strong(&s->behind, &behind, BEHIND_HELD);
 }
@@ -299,12 +328,14 @@ struct slot *track_open(struct part *p, struct track *t)
         return NULL;
     if (s == NULL) {
         s = slot_new(p, t == &p->early);
+        /* Two main writes that overlap have different bits in batch.dirty. */
         s->bit = t->sent != NULL && t->sent->bit == 1 ? 2 : 1;
     }
     return s;
 }
 
-/* Nothing is behind it. */
+/* The slot behind the write on its way is dropped; that write may be over by now (DUE), which
+ * closes it. Nothing is behind it. */
 static void track_drop(struct track *t)
 {
     unsigned behind = BEHIND_HELD;
@@ -319,6 +350,7 @@ static void track_drop(struct track *t)
 bool track_close(struct part *p, struct track *t, struct slot *s)
 {
     struct queue_write *w = &s->write;
+    /* mends: a write without ops corrects the counts of the record. */
     if (s->ops_count == 0 && !s->mends) {
         INVARIANT(s->batches_count == 0);
         track_drop(t);
@@ -327,13 +359,19 @@ bool track_close(struct part *p, struct track *t, struct slot *s)
     }
     produce_pack_close(s);
     w->parts[0].ops = s->ops;
+    /* Requests that were added later are in the same arrays: ops may have been moved by
+     * slot_grown. */
     w->parts[0].ops_count = s->ops_count;
     w->parts[0].last_id = p->last_id;
+    /* The record keeps the greater of both ids: a write that overtakes another sets nothing
+     * back. */
     w->parts[0].settled = p->done_id;
     w->unsynced = p->queue->info.durability != QUEUE_SYNC;
+    /* An early write is done once written; a lease that must be synced waits for the sync. */
     w->early = s->is_early && !lease_is_synced(p) && !w->unsynced;
     w->done = slot_written;
     w->ctx = s;
+    /* Nothing is on its way on this track. */
     if (t->sent == NULL) {
         t->sent = s;
         slot_begin(s);
@@ -341,10 +379,12 @@ bool track_close(struct part *p, struct track *t, struct slot *s)
         slot_send(s);
         return true;
     }
+    /* A write is on its way: s is offered to the thread that brings its outcome. */
     unsigned behind = BEHIND_HELD;
     t->next = t->sent->follower = s;
     if (atomic_compare_exchange_strong(&t->sent->behind, &behind, BEHIND_OFFERED))
         return false;
+    /* The write before is over, and left the sending to this thread. */
     INVARIANT(behind == BEHIND_DUE);
     atomic_store(&t->sent->behind, BEHIND_SENT);
     slot_begin(s);
@@ -352,6 +392,8 @@ bool track_close(struct part *p, struct track *t, struct slot *s)
     return true;
 }
 
+/* A request of a write that was taken back goes to the front of its list. The caller takes
+ * requests from the last to the first, so their order is kept. */
 static void slot_wait_again(struct slot *s, struct req *r)
 {
     struct part *p = s->part;
@@ -364,6 +406,7 @@ static void slot_wait_again(struct slot *s, struct req *r)
         return;
     case REQ_LEASE:
         list_put_before(p->grants.next, &r->link);
+        /* The change counts an outcome less that it waits for. */
         return;
     case REQ_CHANGE:
         change_unwritten(req_change(r));
@@ -375,12 +418,15 @@ static void slot_wait_again(struct slot *s, struct req *r)
 void track_withdraw(struct part *p, struct track *t)
 {
     struct slot *s = t->next;
+    /* slot_hold fails when the follower was sent: then its own outcome decides. */
     if (s == NULL || !slot_hold(t->sent))
         return;
+    /* Steps are undone in reverse: a batch's states end as they were before the first. */
     for (unsigned i = s->steps_count; i > 0; i--)
         step_undo(p, &s->steps[i - 1]);
     while (!list_empty(&s->requests))
         slot_wait_again(s, CONTAINER_OF(s->requests.prev, struct req, link));
+    /* Items whose request left go back to their place; keys whose writer left are passed on. */
     lease_orphans(s, false, false);
     idem_outcome(s, ERR_UNAVAILABLE);
     produce_pack_end(s);
@@ -392,6 +438,8 @@ void track_withdraw(struct part *p, struct track *t)
     queue_work(p);
 }
 
+/* A request that is to be answered early must stand in no write. In a write that was sent it
+ * stays, and its outcome answers it. */
 void req_recall(struct req *r)
 {
     struct part *p = r->part;
@@ -404,6 +452,8 @@ void req_recall(struct req *r)
 
 /* ---- what came of it ---- */
 
+/* Each request of the write hears of its outcome. The list is emptied first: answers may put
+ * requests back into lists of this slot's part. */
 static void slot_answer(struct slot *s, err why)
 {
     struct part *p = s->part;
@@ -417,6 +467,8 @@ static void slot_answer(struct slot *s, err why)
         case REQ_PRODUCE:
             if (why == ERR_OK)
                 produce_done(req_produce(r));
+            /* Unknown: the partition is read again, and then the store says whether the batch is
+             * there. */
             else if (why == ERR_IO)
                 produce_unknown(p, req_produce(r));
             else
@@ -426,6 +478,8 @@ static void slot_answer(struct slot *s, err why)
             lease_written(req_lease(r), why == ERR_OK, why == ERR_IO);
             break;
         case REQ_CHANGE:
+            /* An outcome that no retry would mend ends the change; after others nothing was
+             * written, and the change waits again. */
             if (why == ERR_OK || why == ERR_IO || why == ERR_CORRUPT)
                 change_outcome(req_change(r), why);
             else
@@ -435,6 +489,7 @@ static void slot_answer(struct slot *s, err why)
     }
 }
 
+/* What the write decided takes effect in memory (step.c). */
 static void slot_settle_ok(struct slot *s)
 {
     struct part *p = s->part;
@@ -446,6 +501,8 @@ static void slot_settle_ok(struct slot *s)
     INVARIANT(p->scheduled >= 0);
     INVARIANT(p->leased >= 0);
     p->held_ms = 0;
+    /* An early write has no batches: last_id may be that of a batch whose write is not answered
+     * yet. */
     if (ksuid_cmp(w->last_id, p->done_id) > 0 && !s->is_early)
         p->done_id = w->last_id;
     for (unsigned i = 0; i < s->batches_count; i++)
@@ -456,12 +513,14 @@ static void slot_settle_ok(struct slot *s)
         damage_mended(p, s);
 }
 
+/* Nothing of it is in the store: memory is as before the write, and the partition pauses. */
 static void slot_settle_failed(struct slot *s, err why)
 {
     struct part *p = s->part;
     p->failures++;
     for (unsigned i = s->steps_count; i > 0; i--)
         step_undo(p, &s->steps[i - 1]);
+    /* The next write removes, and frees room for those behind it. */
     if (why == ERR_FULL && !s->is_early)
         p->frees_only = true;
     part_hold(p);
@@ -473,14 +532,18 @@ static void slot_overtake(struct slot *s)
     struct part *p = s->part;
     struct track *t = s->is_early ? &p->early : &p->main;
     INVARIANT(t->sent == s);
+    /* Does nothing when the follower was sent. After a failure it was not: it rests on s. */
     if (t->next != NULL)
         track_withdraw(p, t);
     t->sent = t->next;
     t->next = NULL;
+    /* It was sent by the store's thread; the machine counts it from here on. */
     if (t->sent != NULL)
         slot_count(t->sent);
 }
 
+/* Under the lock of the queue: settles a write. The order below matters: the track first, so
+ * that undone items can be built into a new write. */
 static void slot_arrived(struct arrival *a)
 {
     struct slot *s = CONTAINER_OF(a, struct slot, arrival);
@@ -498,7 +561,10 @@ static void slot_arrived(struct arrival *a)
         stores_in_flight(q->all, p->store, -(int)s->requests_placed);
     INVARIANT(p->placing >= s->placing);
     p->placing -= s->placing;
+    /* The memory that the write was built from was thrown away meanwhile: its steps name items
+     * that are gone. */
     bool lost = s->generation != p->generation;
+    /* The bytes of the shared batch become the batch's own before batch_keep looks at them. */
     produce_pack_end(s);
     if (why == ERR_OK && !lost)
         slot_settle_ok(s);
@@ -510,14 +576,18 @@ static void slot_arrived(struct arrival *a)
     idem_outcome(s, why);
     slot_answer(s, why);
     slot_release(s);
+    /* Unknown or damaged: leases of this write may stand in the store without anybody who has
+     * them. */
     if (why == ERR_IO || why == ERR_CORRUPT)
         lease_lose_steps(s);
+    /* ERR_CONFLICT: another process owns the partition now. */
     if (why == ERR_IO || why == ERR_CORRUPT || (why == ERR_CONFLICT && !lost))
         part_failed(p);
     part_loads(p);
     part_heads(p);
     queue_work(p);
     slot_rest(s);
+    /* The reference of slot_count; the last one frees q. */
     struct queue *mine = q;
     queue_unref(&mine);
 }
