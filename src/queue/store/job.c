@@ -1,16 +1,18 @@
-/* job.c - the steps of a job, and its end. Invariant: the one task is on its way, or a store has
- * it, or a step runs that has not asked yet. */
+/* job.c - the steps of a job, and its end, for all that asks stores (job.h). Invariant: the one
+ * task is on its way, or a store has it, or a step runs that has not asked yet. */
 #include "queue/store/job.h"
 
 #include "loop/loop.h"
 #include "queue/lease/wait.h"
 
+/* Loop: the last that the job's machinery does with j; done may free it. */
 static void job_over(struct task *t)
 {
     struct store_job *j = CONTAINER_OF(t, struct store_job, later.task);
     j->done(j);
 }
 
+/* Pool: a step that was posted, or whose store has answered. */
 static void job_step(struct task *t)
 {
     struct store_job *j = CONTAINER_OF(t, struct store_job, later.task);
@@ -20,6 +22,7 @@ static void job_step(struct task *t)
     home_post(loop_home(j->loop), t);
 }
 
+/* later is the store's way back: its task posts the next step to the pool. */
 static void job_begin(struct loop *l, struct store_job *j)
 {
     j->loop = l;
@@ -33,12 +36,15 @@ void store_job_start(struct loop *l, struct store_job *j)
     home_post(loop_pool(l), &j->later.task);
 }
 
+/* The first step runs on the calling thread, which may block. When it returns false nothing was
+ * posted. */
 bool store_job_run(struct loop *l, struct store_job *j)
 {
     job_begin(l, j);
     return j->step(j);
 }
 
+/* Call after call, until one is answered later or none is due. */
 static bool told_step(struct store_job *job)
 {
     struct told_job *j = CONTAINER_OF(job, struct told_job, job);
@@ -50,12 +56,14 @@ static bool told_step(struct store_job *job)
             if (store_job_waits(job, why))
                 return true;
         }
+        /* taken once: the loop goes on with the next call. */
         told = false;
         j->take(j, why);
     }
     return false;
 }
 
+/* Loop. end frees j, so later is read before. */
 static void told_done(struct store_job *job)
 {
     struct told_job *j = CONTAINER_OF(job, struct told_job, job);
@@ -64,6 +72,7 @@ static void told_done(struct store_job *job)
     home_post(later->home, &later->task);
 }
 
+/* Without a later the caller waits here. The first call is made on this thread in both cases. */
 err told_job_run(struct loop *l, struct told_job *j, struct queue_later *later)
 {
     struct wait_later blocked;

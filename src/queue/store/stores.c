@@ -1,5 +1,6 @@
 /* stores.c - how the stores are doing, for all queues; probes and recoveries, one at a time a
- * store. */
+ * store. Decisions are health.c's. Invariant: health_lock is held for moments, and no other lock
+ * is taken under it. */
 #include "queue/order/flush.h"
 
 #include "base/log.h"
@@ -15,6 +16,7 @@ static void stores_unlock(struct queues *all)
     INVARIANT(pthread_mutex_unlock(&all->health_lock) == 0);
 }
 
+/* As of now: a caller that acts on it may find the store changed. */
 enum place_status stores_status(struct queues *all, uint32_t store)
 {
     stores_lock(all);
@@ -38,6 +40,7 @@ void part_set_foreign(struct part *p, bool foreign)
     struct store_state *st = &all->stores[p->store];
     if (p->foreign == foreign)
         return;
+    /* Under the lock of the queue; the count is of all queues. */
     p->foreign = foreign;
     stores_lock(all);
     INVARIANT(foreign || st->foreign > 0);
@@ -49,11 +52,14 @@ void part_set_foreign(struct part *p, bool foreign)
         log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", part_store(p)->name),
                   LOG_CSTR("state", "standby"),
                   LOG_CSTR("why", "another process owns its partitions"));
+    /* A partition that is only let go (queue_free) has no owner to tell of. */
     else if (last && p->loaded)
         log_event(all->opts.log, LOG_INFO, "queue.store", LOG_CSTR("store", part_store(p)->name),
                   LOG_CSTR("state", "owner"));
 }
 
+/* Its memory was lost, its store is in error, or it was never read and its store does not
+ * answer. */
 bool part_failing(const struct part *p)
 {
     struct queues *all = p->queue->all;
@@ -70,8 +76,10 @@ err part_failing_note(const struct part *p, struct err_note *note)
                             : "failing");
     stores_wanted(p->queue->all, p->store);
     return ERR_UNAVAILABLE;
+    /* Somebody waits for the store: its probe comes sooner. */
 }
 
+/* partition and load of each are the caller's to fill in (place_look). */
 void stores_look(struct queues *all, struct place_store *out)
 {
     stores_lock(all);
@@ -94,6 +102,7 @@ bool queues_store(struct queues *all, unsigned index, struct queue_store_stats *
     return true;
 }
 
+/* n: requests placed there (above zero), or answered. */
 void stores_in_flight(struct queues *all, uint32_t store, int n)
 {
     stores_lock(all);
@@ -103,7 +112,8 @@ void stores_in_flight(struct queues *all, uint32_t store, int n)
     stores_unlock(all);
 }
 
-/* A failure is told to every queue, on the loop, and probed in time. */
+/* The status of a store changed, or a probe is due sooner. Queues are told on the loop, by
+ * stores_probe: the caller may hold the lock of one. */
 static void changed(struct queues *all, uint32_t store, bool turned)
 {
     stores_lock(all);
@@ -114,6 +124,7 @@ static void changed(struct queues *all, uint32_t store, bool turned)
         timers_soon(all, turned ? (mono){ .ns = 0 } : at);
 }
 
+/* Thread: any. took_ns counts for the average when counts says so. */
 void stores_written(struct queues *all, uint32_t store, err why, int64_t took_ns, bool counts)
 {
     struct health *h = &all->stores[store].health;
@@ -122,6 +133,7 @@ void stores_written(struct queues *all, uint32_t store, err why, int64_t took_ns
     bool turned = health_written(h, clock_mono(all->opts.clock), why, took_ns, counts);
     mono after = health_next(h);
     stores_unlock(all);
+    /* Otherwise nothing changed that the timer has to know. */
     if (turned || after.ns < before.ns)
         changed(all, store, turned);
 }
@@ -138,6 +150,7 @@ void stores_wanted(struct queues *all, uint32_t store)
         timers_soon(all, after);
 }
 
+/* Without a partition for its requests, a queue wants each store that is away. */
 void stores_all_wanted(struct queues *all)
 {
     for (uint32_t i = 0; i < all->opts.stores_count; i++)
@@ -145,6 +158,7 @@ void stores_all_wanted(struct queues *all)
             stores_wanted(all, i);
 }
 
+/* A write has no answer in time. Called again while it stays away. */
 void stores_overdue(struct queues *all, uint32_t store, int64_t took_ns)
 {
     stores_lock(all);
@@ -155,6 +169,7 @@ void stores_overdue(struct queues *all, uint32_t store, int64_t took_ns)
 
 /* ---- probes ---- */
 
+/* In ERROR a recovery, else a heartbeat: recovering was set when the probe began. */
 static err probe_ask(struct store_state *st)
 {
     struct queues *all = st->all;
@@ -165,6 +180,7 @@ static err probe_ask(struct store_state *st)
                           : store->ops->heartbeat(store, deadline, later);
 }
 
+/* Thread: pool. One call; its outcome is taken on the loop. */
 static bool probe_step(struct store_job *j)
 {
     struct store_state *st = CONTAINER_OF(j, struct store_state, job);
@@ -184,6 +200,7 @@ static bool probe_step(struct store_job *j)
     return false;
 }
 
+/* Loop. Only a recovery that worked has its partitions read again. */
 static void probe_done(struct store_job *j)
 {
     struct store_state *st = CONTAINER_OF(j, struct store_state, job);
@@ -197,6 +214,7 @@ static void probe_done(struct store_job *j)
     changed(all, st->index, turned);
 }
 
+/* Loop: the operator first, then all queues. */
 static void stores_tell(struct queues *all, struct store_state *st, bool recovered)
 {
     stores_lock(all);
@@ -205,6 +223,7 @@ static void stores_tell(struct queues *all, struct store_state *st, bool recover
     struct queue_store *store = all->opts.stores[st->index];
     const char *name = store->name;
     struct err_note said = { .text = "" };
+    /* What the server said last, for the log. */
     if (store->ops->said != NULL)
         store->ops->said(store, &said);
     if (h.status == PLACE_OK)
@@ -217,6 +236,7 @@ static void stores_tell(struct queues *all, struct store_state *st, bool recover
     queues_each(all, st->index, recovered);
 }
 
+/* Loop, by the timer. Tells of what changed since, and starts the probes that are due. */
 mono stores_probe(struct queues *all, mono now)
 {
     mono next = { .ns = INT64_MAX };
@@ -225,6 +245,7 @@ mono stores_probe(struct queues *all, mono now)
         stores_lock(all);
         bool turned = st->turned, recovered = st->recovered,
              probe = !all->draining && health_probe(&st->health, now);
+        /* Both are told once. */
         st->turned = st->recovered = false;
         if (probe) /* else one may be on its way, and reads it */
             st->recovering = st->health.status == PLACE_ERROR;

@@ -1,9 +1,5 @@
-/* local.c - a store of partitions on the embedded engine.
- *
- * Who uses the engine stands in the gate for reading; recover exchanges the engine and stands in it
- * for writing. This is the only gate: queues ask a store whenever they like, and are told that it
- * is away. Nobody waits at the gate: the engine's own thread, which answers writes, may come here
- * while recover waits for it. */
+/* local.c - a store of partitions on the embedded engine: opening, failing, recovering,
+ * dropping. For src/queue through store.h. */
 #include "queue/store/local/local.h"
 #include "engine/store.h"
 
@@ -21,6 +17,7 @@ struct local *local_of(struct queue_store *s)
 
 err local_enter(struct local *l, struct engine **out)
 {
+    /* failed is looked at first: recover may wait for the gate's readers. */
     if (atomic_load(&l->failed) || pthread_rwlock_tryrdlock(&l->gate) != 0)
         return ERR_UNAVAILABLE;
     if (l->engine == NULL) {
@@ -43,6 +40,8 @@ struct dropping {
     bool more;
 };
 
+/* The record goes first: from then on no owner's write fits. Each step has all rows from the
+ * start of the partition, since those before are gone. */
 static err drop_decide(struct engine_txn *t, void *ctx)
 {
     struct dropping *d = ctx;
@@ -58,6 +57,7 @@ static err drop_decide(struct engine_txn *t, void *ctx)
     d->more = false;
     struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
     for (unsigned i = 0; why == ERR_OK && !d->more; i++) {
+        /* A bounded number of rows: a decision holds all writes of the engine up. */
         struct engine_row row;
         why = engine_cursor_next(c, &row);
         if (why == ERR_NOT_FOUND)
@@ -85,6 +85,7 @@ static err local_drop(struct queue_store *s, struct queue_part p, struct queue_l
     if (why != ERR_OK)
         return why;
     while (why == ERR_OK && d.more) {
+        /* frees: a full disk can be emptied. */
         struct engine_update u = { .decide = drop_decide, .ctx = &d, .frees = true };
         why = engine_submit_wait(e, &u);
     }
@@ -94,6 +95,7 @@ static err local_drop(struct queue_store *s, struct queue_part p, struct queue_l
 
 /* ---- heartbeat ---- */
 
+/* A count, so that each beat writes something. */
 static err beat_decide(struct engine_txn *t, void *ctx)
 {
     (void)ctx;
@@ -110,6 +112,7 @@ static err beat_decide(struct engine_txn *t, void *ctx)
                           row_heartbeat_encode(count + 1, buf), STR_NONE);
 }
 
+/* It waits for the sync: a disk that hangs holds this thread until the deadline. */
 static err local_heartbeat(struct queue_store *s, mono deadline, struct queue_later *later)
 {
     (void)later;
@@ -132,6 +135,7 @@ static err local_reclaim(struct queue_store *s, bool *more)
     struct engine *e = NULL;
     *more = false;
     if (l->opts.engine != NULL)
+        /* The main engine's space is the server's to look after. */
         return ERR_OK; /* whose it is looks after it */
     err why = local_enter(l, &e);
     if (why != ERR_OK)
@@ -143,6 +147,7 @@ static err local_reclaim(struct queue_store *s, bool *more)
 
 /* ---- opening, failing, opening again ---- */
 
+/* Thread: the engine's. Once for each failure: it is told, and no write is taken until recover. */
 static void engine_failed(void *ctx, const char *what)
 {
     struct local *l = ctx;
@@ -152,6 +157,7 @@ static void engine_failed(void *ctx, const char *what)
         l->opts.failed(l->opts.ctx, l->store.name, what);
 }
 
+/* Whose the folder is must be known before anything is written there. */
 static err own_engine_open(struct local *l, store_time *greatest, struct err_note *note)
 {
     struct engine_opts opts = {
@@ -166,6 +172,7 @@ static err own_engine_open(struct local *l, store_time *greatest, struct err_not
         why = engine_open(&opts, &e, greatest, note);
     if (why != ERR_OK)
         return why;
+    /* Before the start: the committer may fail at once. */
     engine_on_failure(e, engine_failed, l);
     why = engine_start(e, l->opts.clock, note);
     if (why == ERR_OK)
@@ -182,18 +189,23 @@ static err local_recover(struct queue_store *s, struct err_note *note, struct qu
 {
     (void)later;
     struct local *l = local_of(s);
+    /* A probe came for a store that works: nothing is to be done. */
     if (!atomic_load(&l->failed))
         return ERR_OK;
     store_time greatest;
+    /* Waits for calls that are in the engine. New ones find failed set, and do not wait. */
     pthread_rwlock_wrlock(&l->gate);
     l->opts.used = true; /* what was open once is there, or away */
     engine_close(&l->engine);
     err why = own_engine_open(l, &greatest, note);
     if (why == ERR_OK && l->opts.recovered != NULL)
+        /* The clock must not be behind what is stored. */
         l->opts.recovered(l->opts.ctx, greatest);
+    /* away: still not there. A folder that came back and fails otherwise is only in error. */
     atomic_store(&l->away, l->away && why != ERR_OK);
     atomic_store(&l->failed, why != ERR_OK);
     pthread_rwlock_unlock(&l->gate);
+    /* Others are tried again; damage is told as what it is. */
     return why == ERR_OK || why == ERR_CORRUPT ? why : ERR_UNAVAILABLE;
 }
 
@@ -202,6 +214,7 @@ static void local_close(struct queue_store **sp)
     if (*sp == NULL)
         return;
     struct local *l = local_of(*sp);
+    /* An engine that was borrowed is closed by its owner. */
     if (l->opts.engine == NULL)
         engine_close(&l->engine);
     pthread_rwlock_destroy(&l->gate);
@@ -234,6 +247,7 @@ static const char *copy_text(const char *text)
     return copy;
 }
 
+/* A folder that is away is no error of opening: the store begins as failed. */
 err queue_local_open(const struct queue_local_opts *opts, struct queue_store **out,
                      store_time *greatest, struct err_note *note)
 {

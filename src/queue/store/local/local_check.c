@@ -1,8 +1,8 @@
-/* local_check.c - whether what partitions hold fits together.
- *
- * One walk over a partition's rows, in the order of their kinds: the record first, then batches,
- * then what points at them. Which places are elsewhere and which places entries point at is
- * compared by a sum of hashes, so memory does not depend on how much is stored. */
+/* local_check.c - whether what partitions hold fits together, for the check of a store
+ * (`queue_local_check`).
+ *   One walk over a partition's rows, in the order of their kinds: the record first, then
+ * batches, then what points at them. Which places are elsewhere and which places entries point
+ * at is compared by a sum of hashes, so memory does not depend on how much is stored. */
 #include "base/buf.h"
 #include "queue/item.h"
 #include "queue/store/local/local.h"
@@ -13,6 +13,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+/* One check; counted is what the record should say. */
 struct check {
     struct engine *engine;
     void (*found)(void *ctx, const char *what);
@@ -30,6 +31,7 @@ struct check {
 };
 
 static void found(struct check *c, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Tells one damage, and goes on: a check shows all there is. */
 static void found(struct check *c, const char *format, ...)
 {
     char text[256];
@@ -44,6 +46,7 @@ static void found(struct check *c, const char *format, ...)
         c->found(c->ctx, text);
 }
 
+/* The sum of these does not depend on the order in which places are met. */
 static uint64_t place_hash(struct queue_place place)
 {
     unsigned char bytes[KSUID_BYTES + 2];
@@ -54,6 +57,7 @@ static uint64_t place_hash(struct queue_place place)
 
 /* ---- batches ---- */
 
+/* One batch in memory at a time. */
 static void check_bodies(struct check *c, const struct engine_blob *blob,
                          const struct queue_batch *b, const char *id)
 {
@@ -67,6 +71,7 @@ static void check_bodies(struct check *c, const struct engine_blob *blob,
     free(bytes);
 }
 
+/* A batch goes with its last item. */
 static void count_states(struct check *c, const struct queue_batch *b, const char *id)
 {
     unsigned gone = 0;
@@ -83,6 +88,7 @@ static void count_states(struct check *c, const struct queue_batch *b, const cha
         found(c, "all items of batch %s are gone and it is still there", id);
 }
 
+/* The record was read before: its key is the first of the partition. */
 static void check_batch(struct check *c, const struct row_key_parts *key,
                         const struct engine_row *row)
 {
@@ -99,6 +105,7 @@ static void check_batch(struct check *c, const struct row_key_parts *key,
     struct ksuid end = ksuid_add(key->id, b.batch.count - 1u);
     if (ksuid_cmp(end, c->record.last_id) > 0)
         found(c, "batch %s has ids above the greatest one given", id);
+    /* Ids of batches ascend, each behind the last item of the one before. */
     if (c->has_last && ksuid_cmp(key->id, c->last) <= 0)
         found(c, "batch %s overlaps the one before", id);
     c->has_last = true;
@@ -118,6 +125,7 @@ static enum queue_item_state state_of(struct check *c, struct queue_place place)
     return (enum queue_item_state)b.states[place.index];
 }
 
+/* An entry counts by its kind; leases are taken out of ready in part_end. */
 static void check_entry(struct check *c, const struct row_key_parts *key, str value)
 {
     struct queue_entry e;
@@ -131,6 +139,7 @@ static void check_entry(struct check *c, const struct row_key_parts *key, str va
     c->entries_sum += place_hash(e.place);
     c->counted.ready += key->kind == ROW_READY;
     c->counted.scheduled += key->kind == ROW_SCHEDULED;
+    /* An item has one place: its entry, or its batch. */
     if (state_of(c, e.place) != ITEM_ELSEWHERE)
         found(c, "entry %s points at an item that is not elsewhere", id);
     if (ksuid_cmp(key->id, c->record.last_id) > 0)
@@ -148,8 +157,10 @@ static void check_lease(struct check *c, const struct row_key_parts *key, str va
     }
     c->counted.leased++;
     bool there = state_of(c, l.place) == (l.in_place ? ITEM_IN_PLACE : ITEM_ELSEWHERE);
+    /* A lease in place has the id that its batch gave the item. */
     if (there && l.in_place)
         there = ksuid_cmp(ksuid_add(l.place.batch, l.place.index), key->id) == 0;
+    /* Otherwise there is a ready entry of its id. */
     if (there && !l.in_place) {
         struct row_key ready = row_key_id(c->part, ROW_READY, key->id);
         struct engine_row row;
@@ -169,10 +180,12 @@ static void part_begin(struct check *c, struct queue_part p)
     c->elsewhere = c->entries = c->elsewhere_sum = c->entries_sum = 0;
 }
 
+/* What the rows of the partition came to is held against its record. */
 static void part_end(struct check *c)
 {
     const struct queue_part_record *r = &c->record;
     struct queue_part_record *n = &c->counted;
+    /* Queue 0 has rows of the store itself, and no record. */
     if (c->part.queue == 0)
         return;
     if (!c->has_record) {
@@ -196,6 +209,7 @@ static void part_end(struct check *c)
               (unsigned long long)c->elsewhere, (unsigned long long)c->entries);
 }
 
+/* Rows that are only to be readable. */
 static void check_small(struct check *c, const struct row_key_parts *key, str value)
 {
     struct queue_key k;
@@ -245,6 +259,7 @@ static void check_row(struct check *c, const struct row_key_parts *key,
     }
 }
 
+/* found goes on with the next row; only the engine's errors end the walk. */
 static err check_all(struct check *c)
 {
     struct engine_range range = { .space = SPACE_PARTITION };
@@ -261,6 +276,7 @@ static err check_all(struct check *c)
             found(c, "a key behind those of this partition cannot be read");
             continue;
         }
+        /* Keys are in order of partitions: another one begins. */
         if (key.part.queue != c->part.queue || key.part.partition != c->part.partition) {
             part_end(c);
             part_begin(c, key.part);

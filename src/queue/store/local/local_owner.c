@@ -1,8 +1,5 @@
-/* local_owner.c - whose the folder of a local store is, and whether it is there at all.
- *
- * A folder that is away looks like one that was never used. Which it is is known from the
- * catalogue: what has partitions was used, and then it has rows, since a partition is made when it
- * is first owned. */
+/* local_owner.c - whose the folder of a local store is, and whether it is there at all. For
+ * local.c, at each opening. */
 #include "queue/catalogue.h"
 #include "queue/store/local/local.h"
 
@@ -12,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Is there such a file in the folder? *why_not: errno. */
+/* Is there such a file in the folder? *why_not: errno, or 0. */
 static bool is_there(const struct local *l, const char *file, int *why_not)
 {
     char path[PATH_MAX];
@@ -23,6 +20,7 @@ static bool is_there(const struct local *l, const char *file, int *why_not)
     return *why_not == 0;
 }
 
+/* The operator has put the file there: what the folder held is not waited for. */
 static bool is_given_up(const struct local *l)
 {
     int why_not;
@@ -39,9 +37,11 @@ static err away(const struct local *l, struct err_note *note)
     return ERR_UNAVAILABLE;
 }
 
+/* Without a look at rows: the engine would make a new store in an empty folder. */
 err local_owner_look(const struct local *l, struct err_note *note)
 {
     int why_not;
+    /* STORE is the engine's: a folder with it has a store. */
     if (!l->opts.used || is_there(l, "STORE", &why_not))
         return ERR_OK;
     if (why_not != ENOENT && why_not != ENOTDIR)
@@ -65,6 +65,7 @@ static err read_owner(struct engine_view *v, uint32_t of, str *out)
     return why == ERR_OK ? row_owner_decode(row.value, out) : why;
 }
 
+/* No row at all: the store was made, and never used. */
 static err read_empty(struct engine_view *v, bool *empty)
 {
     struct engine_range all = { .space = SPACE_PARTITION };
@@ -82,6 +83,7 @@ static err check_name(const struct local *l, str name, struct err_note *note)
 {
     if (str_eq(name, str_of(l->store.name)))
         return ERR_OK;
+    /* This store has nothing of its own yet: it takes the folder, and the mark is put anew. */
     if (!l->opts.used)
         return ERR_NOT_FOUND;
     err_note_set(
@@ -112,6 +114,7 @@ static err check_marks(const struct local *l, struct engine *e, bool *empty, str
     return why;
 }
 
+/* On the committer: both marks in one update. */
 static err mark_decide(struct engine_txn *t, void *ctx)
 {
     const struct local *l = ctx;
@@ -126,6 +129,7 @@ static err mark_decide(struct engine_txn *t, void *ctx)
     return why;
 }
 
+/* Once the store is marked the file would give up what comes next. */
 static void forget_anew(const struct local *l)
 {
     char path[PATH_MAX];
@@ -134,9 +138,12 @@ static void forget_anew(const struct local *l)
         (void)unlink(path); /* mostly not there */
 }
 
+/* The engine is open. A folder without a mark is taken, unless this store had rows and this
+ * folder has none. */
 err local_owner_mark(const struct local *l, struct engine *e, struct err_note *note)
 {
     bool empty = false;
+    /* The folder is anybody's (open.h). */
     if (l->opts.deployment == NULL)
         return ERR_OK;
     err why = check_marks(l, e, &empty, note);
@@ -146,6 +153,7 @@ err local_owner_mark(const struct local *l, struct engine *e, struct err_note *n
         return why;
     if (empty && l->opts.used && !is_given_up(l))
         return away(l, note);
+    /* frees: also on a full disk, which may have no other room. */
     struct engine_update u = { .decide = mark_decide, .ctx = (void *)(uintptr_t)l, .frees = true };
     why = engine_submit_wait(e, &u);
     if (why == ERR_OK)

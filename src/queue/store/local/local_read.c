@@ -1,5 +1,6 @@
-/* local_read.c - single rows of a local store, and bodies: from the pages in memory when they are
- * wanted at once, else from the disk. */
+/* local_read.c - single rows of a local store, and bodies: from the pages in memory when they
+ * are wanted at once, else from the disk. Thread: any; what is not wanted at once blocks.
+ * Invariant: between local_enter and local_leave the engine is not exchanged. */
 #include "queue/item.h"
 #include "queue/store/local/local.h"
 
@@ -17,6 +18,7 @@ err local_record_get(struct engine_view *v, struct queue_part p, struct queue_pa
     return why == ERR_OK ? row_record_decode(row.value, out) : why;
 }
 
+/* A batch is of one of two kinds by what it was when it was put: both are tried. */
 err local_batch_find(struct engine_view *v, struct queue_part p, struct ksuid first,
                      struct local_batch *out)
 {
@@ -35,6 +37,7 @@ err local_batch_find(struct engine_view *v, struct queue_part p, struct ksuid fi
     return why;
 }
 
+/* A view is one consistent state; it is held for the call alone. */
 err local_record(struct queue_store *s, struct queue_part p, struct queue_part_record *out)
 {
     struct local *l = local_of(s);
@@ -49,6 +52,7 @@ err local_record(struct queue_store *s, struct queue_part p, struct queue_part_r
     return why;
 }
 
+/* The row's slices end with the view. */
 static err batch_copy(const struct local_batch *b, struct arena *a, struct queue_batch *out)
 {
     str states = arena_copy(a, (str){ .p = (const char *)b->states, .n = b->batch.count });
@@ -80,18 +84,21 @@ err local_batch(struct queue_store *s, struct queue_part p, const struct queue_b
 
 /* ---- bodies ---- */
 
+/* Where the bodies of a batch are read from; batch is exchanged as the places go on. */
 struct body_read {
     struct engine *engine;
     const struct local_batch *batch;
     bool now;
 };
 
+/* now: ERR_AGAIN when the bytes are not in memory. */
 static err blob_read(const struct body_read *r, uint64_t offset, uint64_t n, char *dst)
 {
     return r->now ? engine_blob_read_now(r->engine, &r->batch->blob, offset, n, dst)
                   : engine_blob_read(r->engine, &r->batch->blob, offset, n, dst);
 }
 
+/* The slots of an item say where the item is. */
 static err body_find(const struct body_read *r, unsigned index, struct item_span *out)
 {
     char slots[ITEM_SLOTS_BYTES];
@@ -107,6 +114,7 @@ static err body_find(const struct body_read *r, unsigned index, struct item_span
     return item_slot_decode(found, index, r->batch->batch.count, r->batch->blob.n, out);
 }
 
+/* Verified: a body that does not fit its slot is damage. */
 static err body_read(const struct body_read *r, unsigned index, const struct item_span *span,
                      struct arena *a, str *out)
 {
@@ -123,6 +131,7 @@ static err body_read(const struct body_read *r, unsigned index, const struct ite
 /* Small batches at once: one read from the disk instead of two. buf: BODY_WHOLE_BYTES_MAX. */
 static err batch_load(struct local_batch *b, struct engine *e, bool now, char *buf)
 {
+    /* Already in memory: nothing is gained. */
     if (b->blob.n > BODY_WHOLE_BYTES_MAX || b->blob.mem != NULL)
         return ERR_OK;
     struct body_read r = { .engine = e, .batch = b, .now = now };
@@ -132,6 +141,7 @@ static err batch_load(struct local_batch *b, struct engine *e, bool now, char *b
     return why;
 }
 
+/* Places in a row of one batch use the same row, and the same bytes. */
 static err bodies_read(struct engine *e, struct engine_view *v, struct queue_part p,
                        struct queue_bodies *w)
 {
@@ -150,6 +160,7 @@ static err bodies_read(struct engine *e, struct engine_view *v, struct queue_par
         }
         if (why == ERR_OK)
             why = body_find(&r, at->index, &span);
+        /* The reply is full: those before it are the answer. */
         if (why == ERR_OK && queue_bodies_full(w, bytes, span.n))
             return ERR_OK;
         if (why == ERR_OK)
@@ -161,6 +172,7 @@ static err bodies_read(struct engine *e, struct engine_view *v, struct queue_par
     return ERR_OK;
 }
 
+/* now: never blocks; otherwise it reads the disk on the caller's thread. */
 err local_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b)
 {
     struct local *l = local_of(s);

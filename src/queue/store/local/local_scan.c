@@ -1,9 +1,11 @@
-/* local_scan.c - rows of one kind of a partition, one after the other, in one view of the engine.
- * Ready items are two kinds of rows, batches and entries, merged by id. */
+/* local_scan.c - rows of one kind of a partition, one after the other, in one view of the
+ * engine, for the owner's memory. Ready items are two kinds of rows, batches and entries, merged
+ * by id. Thread: pool. */
 #include "queue/store/local/local.h"
 
 #include <string.h>
 
+/* All rows of a kind from from on; the view closes the cursor. */
 static struct engine_cursor *rows_open(struct engine_view *v, struct queue_part p,
                                        enum row_kind kind, const struct row_key *from)
 {
@@ -22,6 +24,7 @@ static err rows_next(struct engine_cursor *c, struct row_key_parts *key, struct 
     return why == ERR_OK ? row_key_parse(row->key, key) : why;
 }
 
+/* The end of the rows is no error. */
 static err rows_end(err why)
 {
     return why == ERR_NOT_FOUND ? ERR_OK : why;
@@ -29,6 +32,8 @@ static err rows_end(err why)
 
 /* ---- what is ready: batches and entries, merged by id ---- */
 
+/* A merge under way, on the stack of scan_ready. Order keys are copied: slices of a row end with
+ * the next call on the view. */
 struct merge {
     struct queue_part part;
     struct ksuid from;
@@ -49,7 +54,8 @@ static void merge_keep_order(str *key, char *buf)
     key->p = buf;
 }
 
-/* The key of the batch that holds from, or of from itself. */
+/* The key of the last batch that begins at or before from: from may lie within it. Without such
+ * a batch, the key of from itself. */
 static err merge_batch_from(struct engine_view *v, struct queue_part p, struct ksuid from,
                             struct row_key *out)
 {
@@ -97,6 +103,7 @@ static err merge_next_in_place(struct merge *m)
     }
 }
 
+/* To the next entry; has_entry is false behind the last one. */
 static err merge_next_entry(struct merge *m)
 {
     struct row_key_parts key;
@@ -128,6 +135,7 @@ static err merge_open(struct merge *m, struct engine_view *v)
     return why == ERR_OK ? merge_next_entry(m) : why;
 }
 
+/* The smaller id first. An item is in place or has an entry, never both. */
 static err scan_ready(const struct queue_scan *scan, struct engine_view *v)
 {
     struct merge m = { .part = scan->part, .from = scan->from };
@@ -173,6 +181,7 @@ static err row_take(enum queue_scan_kind kind, const struct row_key_parts *key, 
     return why;
 }
 
+/* Rows of the other kinds come in the order of their keys, which is the order that is wanted. */
 static err scan_kind(const struct queue_scan *scan, struct engine_view *v)
 {
     static const enum row_kind kinds[] = {
@@ -196,6 +205,7 @@ static err scan_kind(const struct queue_scan *scan, struct engine_view *v)
     }
 }
 
+/* each may end the scan; the view lasts as long, so space is not given back meanwhile. */
 err local_scan(struct queue_store *s, const struct queue_scan *scan)
 {
     struct local *l = local_of(s);

@@ -1,11 +1,10 @@
-/* local_write.c - a write is one update of the engine: what it finds is checked, then rows
- * are put.
- *
- * Invariants
- *  1. A write changes the record of each of its partitions in the same update as its rows.
- *  2. Nothing is decided but whether the writer is the owner and whether the change fits what is
- *     there; a refused write leaves nothing, since the engine throws away what a failed decision
- *     wrote. */
+/* local_write.c - a write is one update of the engine: what it finds is checked, then rows are
+ * put. Also owning. Decisions run on the committer, one after the other.
+ *   Invariants
+ *   1. A write changes the record of each of its partitions in the same update as its rows.
+ *   2. Nothing is decided but whether the writer is the owner and whether the change fits what
+ *      is there; a refused write leaves nothing, since the engine throws away what a failed
+ *      decision wrote. */
 #include "queue/store/local/local.h"
 
 #include <string.h>
@@ -38,7 +37,8 @@ static unsigned count_of(const struct queue_batch *b, enum queue_item_state stat
     return count;
 }
 
-/* Ids above the last one are new; others have to be looked up. */
+/* Is the batch new? Ids above the last one are; others have to be looked up. ERR_CORRUPT: it is
+ * there. */
 static err check_new(struct change *c, struct ksuid first)
 {
     struct local_batch old;
@@ -56,14 +56,17 @@ static err batch_put(struct change *c, const struct queue_batch *b)
     err why = check_new(c, b->first);
     if (why != ERR_OK)
         return why;
+    /* Aside: none of its items is met on a walk over those in place. */
     enum row_kind kind = count_of(b, ITEM_IN_PLACE) > 0 ? ROW_BATCH : ROW_ASIDE;
     c->record.bytes += b->bytes.n;
     struct ksuid last = ksuid_add(b->first, b->count - 1u);
+    /* The batch's own ids count, whatever last_id the write says. */
     if (ksuid_cmp(last, c->record.last_id) > 0)
         c->record.last_id = last;
     return put_row(c, row_key_id(c->part, kind, b->first), row_batch_encode(b, buf), b->bytes);
 }
 
+/* The last item went: the batch goes, with its bytes. */
 static err batch_states(struct change *c, const struct queue_batch *b)
 {
     struct local_batch old;
@@ -80,11 +83,13 @@ static err batch_states(struct change *c, const struct queue_batch *b)
         return delete_row(c, key);
     }
     char order[QUEUE_ORDER_KEY_BYTES_MAX], buf[ROW_VALUE_BYTES_MAX];
+    /* Only states change; the order key is copied, because putting ends the row's slices. */
     struct queue_batch now = old.batch;
     if (now.order_key.n > 0)
         memcpy(order, now.order_key.p, now.order_key.n);
     now.order_key.p = order;
     now.states = b->states;
+    /* The blob stays as it is. */
     return engine_txn_put_value(c->txn, SPACE_PARTITION, row_key_str(&key),
                                 row_batch_encode(&now, buf));
 }
@@ -125,7 +130,7 @@ static err apply_op(struct change *c, const struct queue_op *op)
     return ERR_CORRUPT;
 }
 
-/* count + by; false when there is no such count. */
+/* count + by; false when it would be below zero. */
 static bool count_add(uint64_t *count, int64_t by)
 {
     if (by < 0 && *count < -(uint64_t)by)
@@ -134,6 +139,8 @@ static bool count_add(uint64_t *count, int64_t by)
     return true;
 }
 
+/* Ids only grow: a write that was made before another one, and applied after it, sets nothing
+ * back. */
 static err apply_record(struct change *c, const struct queue_write_part *p)
 {
     struct queue_part_record *r = &c->record;
@@ -148,6 +155,7 @@ static err apply_record(struct change *c, const struct queue_write_part *p)
     return put_row(c, row_key_prefix(c->part, ROW_RECORD), row_record_encode(r, buf), STR_NONE);
 }
 
+/* An owner with an old epoch has lost the partition. */
 static err apply_part(struct engine_txn *t, const struct queue_write_part *p)
 {
     struct change c = { .txn = t, .part = p->part };
@@ -159,6 +167,7 @@ static err apply_part(struct engine_txn *t, const struct queue_write_part *p)
     return why == ERR_OK ? apply_record(&c, p) : why;
 }
 
+/* Two parts are one decision: both change, or none. */
 static err write_decide(struct engine_txn *t, void *ctx)
 {
     const struct queue_write *w = ctx;
@@ -174,6 +183,7 @@ static void write_done(void *ctx, err why)
     w->done(w, why);
 }
 
+/* What would be a fault of this server's code, not of a store. */
 static void write_check(const struct queue_write *w)
 {
     INVARIANT(w->parts_count == 1 || w->parts_count == 2);
@@ -192,11 +202,13 @@ void local_write(struct queue_store *s, struct queue_write *w)
     struct local *l = local_of(s);
     struct engine *e = NULL;
     write_check(w);
+    /* done may run before this call returns. */
     err why = local_enter(l, &e);
     if (why != ERR_OK) {
         w->done(w, why);
         return;
     }
+    /* The update lies in the write's own memory: submitting needs none. */
     struct engine_update *u = (struct engine_update *)(void *)w->store_own;
     *u = (struct engine_update){
         .decide = write_decide,
@@ -206,12 +218,14 @@ void local_write(struct queue_store *s, struct queue_write *w)
         .frees = w->frees,
         .ack = w->early || w->unsynced ? ENGINE_ACK_UNSYNCED : ENGINE_ACK_SYNCED,
     };
+    /* u may be gone as soon as it was submitted. */
     engine_submit(e, u);
     local_leave(l);
 }
 
 /* ---- owning ---- */
 
+/* One call to own; all or none, in one update. */
 struct owning {
     const struct queue_part *parts;
     unsigned count;
@@ -229,6 +243,7 @@ static err own_decide(struct engine_txn *t, void *ctx)
         if (why != ERR_OK && why != ERR_NOT_FOUND)
             return why;
         now.epoch++;
+        /* Shown as they are now, but boot as the owner before left it. */
         o->out[i] = now;
         memcpy(now.boot, o->boot, sizeof(now.boot));
         struct row_key key = row_key_prefix(o->parts[i], ROW_RECORD);

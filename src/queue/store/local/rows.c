@@ -1,5 +1,6 @@
-/* rows.c - encodes and decodes the rows of a local store of partitions. Invariant: the byte
- * order of keys is the order of ids and of instants. */
+/* rows.c - encodes and decodes the rows of a local store of partitions (rows.h has the layout).
+ * Pure. Invariants: the byte order of keys is the order of ids and of instants; a decoder writes
+ * *out only when all of the row is right. */
 #include "queue/store/local/rows.h"
 
 #include "base/buf.h"
@@ -12,6 +13,7 @@ enum { VERSION = 1, STATE_BITS = 2, STATES_PER_BYTE = 4, STATE_MASK = 3 };
 
 /* ---- keys ---- */
 
+/* Partition numbers end at QUEUE_PARTITIONS_MAX, so two bytes hold them. */
 struct row_key row_key_prefix(struct queue_part p, enum row_kind kind)
 {
     INVARIANT(p.partition <= QUEUE_PARTITIONS_MAX);
@@ -47,6 +49,7 @@ struct row_key row_key_scheduled(struct queue_part p, store_time at, struct ksui
 {
     struct row_key k = row_key_prefix(p, ROW_SCHEDULED);
     unsigned char bytes[8];
+    /* With its sign flipped, an instant before 1970 comes before later ones. */
     put_be64(bytes, (uint64_t)at.ns ^ SIGN_BIT);
     key_put(&k, bytes, sizeof(bytes));
     key_put_id(&k, id);
@@ -66,6 +69,7 @@ static struct ksuid take_id(struct cursor *c)
     return c->failed ? KSUID_NIL : ksuid_from_key((const unsigned char *)bytes.p);
 }
 
+/* What stands behind the prefix, by kind. c->failed: too short. */
 static void parse_rest(struct cursor *c, struct row_key_parts *k)
 {
     switch (k->kind) {
@@ -77,6 +81,7 @@ static void parse_rest(struct cursor *c, struct row_key_parts *k)
         k->at = (store_time){ .ns = (int64_t)(cursor_be64(c) ^ SIGN_BIT) };
         k->id = take_id(c);
         break;
+    /* Kind 8 was never written. */
     case ROW_UNUSED:
         c->failed = true;
         break;
@@ -115,7 +120,7 @@ err row_key_parse(str key, struct row_key_parts *out)
 
 /* ---- values ---- */
 
-/* Writes into a buffer that is large enough. */
+/* Writes into a buffer that is large enough: ROW_VALUE_BYTES_MAX. */
 struct writer {
     char *p;
     size_t n;
@@ -176,6 +181,7 @@ static str rows_written(const struct writer *w)
     return (str){ .p = w->p, .n = w->n };
 }
 
+/* Another version is read as damage. */
 static struct cursor reader_begin(str value)
 {
     struct cursor c = { .rest = value };
@@ -189,7 +195,7 @@ static store_time rtime(struct cursor *c)
     return (store_time){ .ns = (int64_t)cursor_be64(c) };
 }
 
-/* The rest of a value. */
+/* The order key is the rest of a value: its length is that of the row. */
 static err rorder(struct cursor *c, str *out)
 {
     if (c->failed || c->rest.n > QUEUE_ORDER_KEY_BYTES_MAX)
@@ -237,6 +243,7 @@ str row_batch_encode(const struct queue_batch *b, char *buf)
     w16(&w, b->count);
     wtime(&w, b->created_at);
     wtime(&w, b->expire_at);
+    /* Two bits for each item, the first in the low bits. */
     size_t packed = ((size_t)b->count + STATES_PER_BYTE - 1) / STATES_PER_BYTE;
     char *at = w.p + w.n;
     memset(at, 0, packed);
@@ -255,6 +262,7 @@ static err unpack_states(str packed, size_t count, unsigned char *states)
     for (size_t i = 0; i < packed.n * STATES_PER_BYTE; i++) {
         unsigned byte = (unsigned char)packed.p[i / STATES_PER_BYTE];
         unsigned state = byte >> i % STATES_PER_BYTE * STATE_BITS & STATE_MASK;
+        /* Spare bits are zero: a row has one encoding. */
         if (state >= ITEM_STATES || (i >= count && state != 0))
             return ERR_CORRUPT;
         if (i < count)
@@ -291,6 +299,7 @@ static struct queue_place rplace(struct cursor *c)
 {
     struct queue_place place = { .batch = take_id(c) };
     place.index = cursor_be16(c);
+    /* An index that no batch has. */
     if (place.index >= QUEUE_BATCH_ITEMS_MAX)
         c->failed = true;
     return place;
@@ -345,6 +354,7 @@ err row_lease_decode(str value, struct queue_lease *out)
     l.token = cursor_be64(&c);
     l.created_at = rtime(&c);
     l.expire_at = rtime(&c);
+    /* Strict: any other byte is damage. */
     if (rorder(&c, &l.order_key) != ERR_OK || in_place > 1)
         return ERR_CORRUPT;
     *out = l;
@@ -363,6 +373,7 @@ str row_key_encode(const struct queue_key *k, char *buf)
     wid(&w, k->first);
     w32(&w, k->count);
     wtime(&w, k->expire_at);
+    /* A key without a digest is as long as those of older versions. */
     if (queue_key_has_digest(k))
         wbytes(&w, k->digest, sizeof(k->digest));
     return rows_written(&w);
@@ -378,6 +389,7 @@ err row_key_decode(str value, struct queue_key *out)
         str digest = cursor_bytes(&c, sizeof(k.digest));
         if (!c.failed)
             memcpy(k.digest, digest.p, digest.n);
+        /* A digest of zeros is never written. */
         c.failed = c.failed || !queue_key_has_digest(&k);
     }
     if (!cursor_done(&c))

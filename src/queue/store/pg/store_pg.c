@@ -1,5 +1,7 @@
-/* store_pg.c - opening a store in PostgreSQL: its schema, the owner's lock, the connection for
- * writing; opening again after a failure; closing. */
+/* store_pg.c - opening a store in PostgreSQL, for the server: its schema, the owner's lock, the
+ * connection for writing; opening again after a failure; closing. Invariant: s->conn holds the
+ * owner's lock, and the connection before it is closed only when the next one holds that lock,
+ * too. */
 #include "queue/store/pg/store_pg.h"
 
 #include "loop/entropy.h"
@@ -10,6 +12,7 @@
 #include <string.h>
 
 enum {
+    /* SCHEMA_LOCK: an advisory lock of this schema, by a number of our own. */
     FORMAT_VERSION = 1,
     SCHEMA_LOCK = 0x71756575,
     BEGIN_ARENA_BYTES_MAX = 64 << 10,
@@ -18,6 +21,7 @@ enum {
 
 /* ---- the schema ---- */
 
+/* fillfactor: rows that are often updated find room in their page. */
 static const char *const SCHEMA[] = {
     "CREATE TABLE IF NOT EXISTS queue_store (version int4 PRIMARY KEY, beats int8 NOT NULL) WITH "
     "(fillfactor = 10)",
@@ -30,7 +34,7 @@ static const char *const SCHEMA[] = {
 #define DEPLOYMENT_SQL                                                                             \
     "INSERT INTO queue_deployment SELECT $1 WHERE NOT EXISTS (SELECT FROM queue_deployment)"
 
-/* Is it of our version, and ours? */
+/* Is the database of our version, and of our deployment? */
 static err schema_check(struct store_pg *s, const struct pg_rows *found, struct err_note *note)
 {
     if (pg_rows_count(found) != 1 || pg_i64(found, 0, 0) != FORMAT_VERSION) {
@@ -42,18 +46,23 @@ static err schema_check(struct store_pg *s, const struct pg_rows *found, struct 
 
 /* ---- beginning: the connection for writing, and what it needs to be there. On the loop ---- */
 
+/* Loop: the connection stands, or could not be had. Whoever waits for it is told: queue_pg_open,
+ * or recover. */
 static void begin_over(struct store_pg *s, err why, struct err_note note)
 {
     struct pg_beginning *b = &s->beginning;
     struct queue_later *later = b->later;
     bool first = later == NULL;
     if (why != ERR_OK)
+        /* b->before goes in any case: without a new connection nobody relies on its lock. */
         pg_close(&s->conn);
     pg_close(&b->before);
     arena_fini(&b->arena);
     b->active = false;
+    /* Later on a user who is denied counts as a store that is away. */
     why = why == ERR_OK || why == ERR_BAD || (first && why == ERR_DENIED) ? why : ERR_UNAVAILABLE;
     pthread_mutex_lock(&s->lock);
+    /* From here on writes are taken. */
     s->failed = why != ERR_OK;
     if (first) {
         s->opening = false;
@@ -68,9 +77,11 @@ static void begin_over(struct store_pg *s, err why, struct err_note note)
         later->why = why;
         home_post(later->home, &later->task);
     }
+    /* Another recover, or close, may have waited for this one. */
     store_pg_settle(s);
 }
 
+/* One unit on the connection that is being made; its answer comes to done. */
 static void begin_send(struct store_pg *s, unsigned count, struct pg_rows **rows,
                        void (*done)(struct pg_unit *u))
 {
@@ -92,6 +103,7 @@ static char *begin_text(struct pg_beginning *b, const char *function, long long 
     return text;
 }
 
+/* ERR_IO as well: the connection is of no use. */
 static void owner_locked(struct pg_unit *u)
 {
     struct store_pg *s = CONTAINER_OF(u, struct store_pg, beginning.unit);
@@ -113,6 +125,7 @@ static void schema_made(struct pg_unit *u)
     if (why == ERR_OK)
         why = schema_check(s, b->rows[PG_SCHEMA_STATEMENTS - 1], &note);
     for (unsigned i = 0; i < PG_SCHEMA_STATEMENTS; i++)
+        /* Rows are freed whatever was found in them. */
         pg_rows_free(&b->rows[i]);
     if (why != ERR_OK) {
         begin_over(s, why, note);
@@ -138,6 +151,7 @@ static void begin_linked(struct pg_link *l, err why)
     pg_put_bytes(params, str_of(s->deployment));
     INVARIANT(!params->failed);
     size_t count = 0;
+    /* Released with the unit's transaction. */
     b->list[count++].sql =
         begin_text(b, "pg_advisory_xact_lock", SCHEMA_LOCK); /* two may begin at once */
     for (size_t i = 0; i < COUNT_OF(SCHEMA); i++)
@@ -148,7 +162,8 @@ static void begin_linked(struct pg_link *l, err why)
     begin_send(s, PG_SCHEMA_STATEMENTS, b->rows, schema_made);
 }
 
-/* later NULL: for the first time. */
+/* later NULL: for the first time. The connection before is kept until the next one holds the
+ * lock of this owner. */
 static void store_pg_begin(struct store_pg *s, struct queue_later *later, struct err_note *note)
 {
     struct pg_beginning *b = &s->beginning;
@@ -169,6 +184,7 @@ static void begin_run(struct task *t)
 
 /* ---- when nothing is on its way: recover, close ---- */
 
+/* No unit is under way: pg_close asks for that. */
 static void connections_close(struct store_pg *s)
 {
     for (unsigned i = 0; i < PG_READERS; i++)
@@ -181,6 +197,7 @@ static void close_all(struct store_pg *s)
 {
     if (s->beginning.active) {
         pg_link_cancel(&s->beginning.link);
+        /* begin_over will not come any more: what it would free is freed here. */
         pg_close(&s->beginning.before);
         arena_fini(&s->beginning.arena);
     }
@@ -191,6 +208,8 @@ static void close_all(struct store_pg *s)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Called whenever something ended. Recover and close begin once no group, no reader and no
+ * beginning is on its way. */
 void store_pg_settle(struct store_pg *s)
 {
     pthread_mutex_lock(&s->lock);
@@ -198,6 +217,7 @@ void store_pg_settle(struct store_pg *s)
     pthread_mutex_unlock(&s->lock);
     if (!calm || (s->beginning.active && !opening))
         return;
+    /* Also while the first connection is being made: that one is given up. */
     if (s->closing) {
         close_all(s);
     } else if (s->recovery.later != NULL && !opening) {
@@ -209,6 +229,7 @@ void store_pg_settle(struct store_pg *s)
     }
 }
 
+/* Loop. From here on nothing new is sent; what is on its way ends by its deadline. */
 static void recover_run(struct task *t)
 {
     struct store_pg *s = CONTAINER_OF(t, struct store_pg, recovery_task);
@@ -218,6 +239,7 @@ static void recover_run(struct task *t)
     store_pg_settle(s);
 }
 
+/* Thread: any but the loop. One at a time (store.h), so recovery_next is free. */
 static err store_pg_recover(struct queue_store *q, struct err_note *note, struct queue_later *later)
 {
     struct store_pg *s = store_pg_of(q);
@@ -246,6 +268,7 @@ static void store_pg_close(struct queue_store **qp)
     struct store_pg *s = store_pg_of(*qp);
     *qp = NULL;
     s->close.run = close_run;
+    /* The loop runs no more: tasks would never run. */
     if (loop_is_here(s->loop))
         close_all(s);
     else
@@ -253,6 +276,7 @@ static void store_pg_close(struct queue_store **qp)
     pthread_mutex_lock(&s->lock);
     while (!s->closed)
         pthread_cond_wait(&s->changed, &s->lock);
+    /* Writes were answered before: running was false. */
     INVARIANT(s->first == NULL);
     pthread_mutex_unlock(&s->lock);
     arena_fini(&s->group.arena);
@@ -289,6 +313,7 @@ err queue_pg_url_check(const char *url, struct err_note *note)
     return pg_url_check(url, note);
 }
 
+/* Any thread: the loop writes opened under the lock. */
 err queue_pg_opened(struct queue_store *q, struct err_note *note)
 {
     struct store_pg *s = store_pg_of(q);
@@ -300,6 +325,7 @@ err queue_pg_opened(struct queue_store *q, struct err_note *note)
     return why;
 }
 
+/* Thread: any but the loop's, unless opts->later: it waits for the loop. */
 err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, struct err_note *note)
 {
     err why = pg_url_check(opts->url, note);
@@ -317,9 +343,12 @@ err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, st
         .loop = opts->loop,
         .clock = opts->clock,
         .timeout_ms = opts->write_timeout_ms,
+        /* Positive: the number is shown in SQL. It is another at each start, so a lock says
+         * which process lives. */
         .owner = (int64_t)(entropy_u64() >> 1),
         .turn.run = store_pg_turn,
         .begin.run = begin_run,
+        /* Until the first connection stands nothing is sent. */
         .failed = true,
         .opening = true,
     };
@@ -344,6 +373,7 @@ err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, st
     why = s->opened;
     err_note_set(note, "%s", s->opened_note.text);
     pthread_mutex_unlock(&s->lock);
+    /* Nothing that time would mend. */
     if (why == ERR_BAD || why == ERR_DENIED) {
         store_pg_close(&q);
         return why;

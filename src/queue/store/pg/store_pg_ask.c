@@ -19,7 +19,7 @@ static err ask_failed(const struct pg_outcome *o)
     return strcmp(o->state, "42P01") == 0 ? ERR_NOT_FOUND : ERR_UNAVAILABLE;
 }
 
-/* Any thread. Who is to be told, and k is gone. */
+/* Any thread. k is gone afterwards; the result is whom to tell. */
 static struct queue_later *ask_free(struct pg_ask *k)
 {
     struct queue_later *later = k->later;
@@ -29,6 +29,7 @@ static struct queue_later *ask_free(struct pg_ask *k)
     return later;
 }
 
+/* For a home of any thread. */
 static void ask_over(struct pg_ask *k)
 {
     struct queue_later *later = ask_free(k);
@@ -37,8 +38,11 @@ static void ask_over(struct pg_ask *k)
 
 /* ---- readers ---- */
 
+/* A reader became free. */
 static void asks_serve(struct store_pg *s);
 
+/* Nobody has the reader any more. A connection that broke is closed; the next call connects
+ * anew. */
 static void reader_free(struct pg_reader *r)
 {
     struct store_pg *s = r->s;
@@ -54,6 +58,7 @@ static void reader_free(struct pg_reader *r)
     store_pg_settle(s);
 }
 
+/* A transaction that does not end in time leaves a connection that nobody may use. */
 static void transaction_ended(struct pg_unit *u)
 {
     struct pg_reader *r = CONTAINER_OF(u, struct pg_reader, unit);
@@ -62,6 +67,7 @@ static void transaction_ended(struct pg_unit *u)
     reader_free(r);
 }
 
+/* walking: a scan left its transaction open, with cursors in it. */
 static void reader_back(struct pg_reader *r, bool walking)
 {
     if (!walking || pg_broken(r->conn)) {
@@ -77,7 +83,8 @@ static void reader_back(struct pg_reader *r, bool walking)
 
 /* ---- units ---- */
 
-/* Loop: the call is over. */
+/* Loop: the call is over. Told before the reader is free: close may be waiting for the last
+ * reader. */
 static void ask_end(struct pg_ask *k)
 {
     struct pg_reader *r = k->reader;
@@ -89,7 +96,7 @@ static void ask_end(struct pg_ask *k)
 
 static void ask_answered(struct pg_unit *u);
 
-/* Loop. */
+/* Loop. The arena and the statements stay until the answer. */
 static void ask_send(struct pg_ask *k)
 {
     k->unit = (struct pg_unit){ .list = k->list,
@@ -110,6 +117,7 @@ static bool ask_next(struct pg_ask *k)
 {
     bool more = k->next(k);
     for (unsigned i = 0; more && i < k->count; i++)
+        /* The arena was full, or the parameters did not fit. */
         if (k->list[i].sql == NULL || (k->list[i].params != NULL && k->list[i].params->failed)) {
             k->why = ERR_LIMIT;
             more = false;
@@ -124,7 +132,8 @@ static void reader_back_run(struct task *t)
     reader_back(r, r->walking);
 }
 
-/* Pool: the call is over. Its caller goes on here, when it is of the pool, too. */
+/* Pool: the call is over. Its caller goes on here, when it is of the pool, too. The reader goes
+ * back by a task of its own: k is freed before that runs. */
 static void ask_end_here(struct pg_ask *k)
 {
     struct loop *loop = k->s->loop;
@@ -133,6 +142,7 @@ static void ask_end_here(struct pg_ask *k)
     struct queue_later *later = ask_free(k);
     r->back.run = reader_back_run;
     home_post(loop_home(loop), &r->back);
+    /* One hand-over less. */
     if (later->home == loop_pool(loop))
         later->task.run(&later->task);
     else
@@ -143,6 +153,7 @@ static void ask_end_here(struct pg_ask *k)
 static void ask_look_run(struct task *t)
 {
     struct pg_ask *k = CONTAINER_OF(t, struct pg_ask, task);
+    /* rows belongs to the next unit from here on. */
     memcpy(k->got, k->rows, sizeof k->got);
     unsigned count = k->count;
     k->count = 0;
@@ -158,12 +169,14 @@ static void ask_look_run(struct task *t)
     home_post(loop_home(k->s->loop), &k->task);
 }
 
+/* Loop: all statements of the unit were answered, or it failed. */
 static void ask_answered(struct pg_unit *u)
 {
     struct pg_ask *k = CONTAINER_OF(u, struct pg_ask, unit);
     struct pg_outcome *o = &u->out;
     if (o->why != ERR_OK) {
         k->why = k->failed(o);
+        /* Words of the server about a condition in our SQL would mislead an operator. */
         if (k->why != ERR_CONFLICT && k->why != ERR_GONE) /* conditions of ours say nothing */
             store_pg_keep(k->s, o);
         ask_end(k);
@@ -176,6 +189,7 @@ static void ask_answered(struct pg_unit *u)
 
 /* ---- who gets a reader ---- */
 
+/* Their deadline would pass one after the other. */
 void pg_asks_refuse(struct store_pg *s)
 {
     for (struct list *n; (n = list_take(&s->asks)) != NULL;) {
@@ -185,6 +199,7 @@ void pg_asks_refuse(struct store_pg *s)
     }
 }
 
+/* Loop. Without a connection nobody that waits can be served. */
 static void reader_connected(struct pg_link *l, err why)
 {
     struct pg_reader *r = CONTAINER_OF(l, struct pg_reader, link);
@@ -203,6 +218,7 @@ static void reader_connected(struct pg_link *l, err why)
     reader_free(r);
 }
 
+/* Each free reader takes the call that has waited longest. */
 static void asks_serve(struct store_pg *s)
 {
     for (unsigned i = 0; i < PG_READERS && !list_empty(&s->asks); i++) {
@@ -225,6 +241,7 @@ static void asks_serve(struct store_pg *s)
     }
 }
 
+/* Loop: the call joins the line, or is refused at once. */
 static void ask_begin_run(struct task *t)
 {
     struct pg_ask *k = CONTAINER_OF(t, struct pg_ask, task);
@@ -238,6 +255,7 @@ static void ask_begin_run(struct task *t)
 
 /* ---- */
 
+/* The text is in the arena; NULL there is found by ask_next. */
 void pg_ask_add(struct pg_ask *k, const char *format, const struct pg_params *params)
 {
     INVARIANT(k->count < PG_ASK_STATEMENTS);
@@ -253,6 +271,7 @@ struct pg_params *pg_ask_params(struct pg_ask *k)
     return p;
 }
 
+/* Thread: any but the loop, when it blocks. The first unit is made on the calling thread. */
 err pg_ask_run(struct pg_ask *k, struct queue_store *q, struct queue_part p,
                struct queue_later *later)
 {

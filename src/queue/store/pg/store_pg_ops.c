@@ -1,5 +1,6 @@
-/* store_pg_ops.c - ops of one kind as one statement over arrays: a column for each field.
- *
+/* store_pg_ops.c - ops of one kind as one statement over arrays: a column for each field. For
+ * store_pg_part.c.
+ *   The functions of one op name its fields; the statements say in which order columns stand.
  * Rows are looked for by key, one subquery each: a join may be turned round when the tables'
  * statistics say that next to nothing is there, and then reads all that a held snapshot keeps. */
 #include "queue/store/pg/store_pg_ops.h"
@@ -8,6 +9,7 @@
 
 /* ---- statements ---- */
 
+/* tag says what a failure of the statement means (result_of in store_pg_write.c). */
 struct pg_params *ops_statement(struct part_writer *w, enum pg_tag tag, const char *format)
 {
     struct pg_group *b = w->b;
@@ -30,6 +32,7 @@ str ops_bytes(struct part_writer *w, str bytes)
     return copy;
 }
 
+/* In the arena: parameters are sent when the group goes. */
 str ops_id(struct part_writer *w, struct ksuid id)
 {
     unsigned char bytes[KSUID_BYTES];
@@ -39,6 +42,7 @@ str ops_id(struct part_writer *w, struct ksuid id)
 
 /* ---- columns: the same field of many ops ---- */
 
+/* NULL columns are left out: full stops the group anyway. */
 void ops_bytes_column(struct columns *c, bytes_fn *fn)
 {
     str *v = arena_calloc(&c->w->b->arena, c->count, sizeof(*v));
@@ -99,6 +103,7 @@ static int64_t batch_expire(const struct queue_op *op)
     return op->u.batch.expire_at.ns;
 }
 
+/* 1: no item in place, so no walk over those in place meets it. */
 static int64_t batch_aside(const struct queue_op *op)
 {
     const struct queue_batch *b = &op->u.batch;
@@ -111,6 +116,7 @@ static str batch_order(struct part_writer *w, const struct queue_op *op)
     return op->u.batch.order_key;
 }
 
+/* size stands beside bytes, so that bytes that were cut off are found. */
 static int64_t batch_size(const struct queue_op *op)
 {
     return (int64_t)op->u.batch.bytes.n;
@@ -128,6 +134,7 @@ static str batch_states(struct part_writer *w, const struct queue_op *op)
     return (str){ .p = (const char *)op->u.batch.states, .n = op->u.batch.count };
 }
 
+/* An id that is there already fails by the primary key, as damage. */
 void ops_put_batches(struct columns *c)
 {
     c->params = ops_statement(
@@ -150,6 +157,7 @@ void ops_check_batches(struct columns *c)
 {
     c->params = ops_statement(
         c->w, PG_TAG_CHANGE,
+        /* Division by zero when one is missing or has another count: the transaction fails. */
         "SELECT 1 / (count(*) = $3)::int4 FROM unnest($1::bytea[], $2::int4[]) u(f, c)"
         " WHERE (SELECT count FROM {b} WHERE first = f) = c");
     if (c->params == NULL)
@@ -159,6 +167,7 @@ void ops_check_batches(struct columns *c)
     pg_put_i64(c->params, c->count);
 }
 
+/* A batch whose items are all in place has no row here: its first change inserts one. */
 void ops_put_states(struct columns *c)
 {
     c->params = ops_statement(c->w, PG_TAG_CHANGE,
@@ -172,6 +181,7 @@ void ops_put_states(struct columns *c)
 
 void ops_delete_states(struct columns *c)
 {
+    /* The batch itself goes in part_add_record, which needs its size. */
     c->params =
         ops_statement(c->w, PG_TAG_CHANGE, "DELETE FROM {s} WHERE first = ANY($1::bytea[])");
     if (c->params != NULL)
@@ -190,6 +200,7 @@ static int64_t entry_kind(const struct queue_op *op)
     return op->u.entry.kind;
 }
 
+/* Ready entries have no instant in their key. */
 static int64_t entry_at(const struct queue_op *op)
 {
     return op->u.entry.kind == ENTRY_SCHEDULED ? op->u.entry.enqueue_at.ns : 0;
@@ -239,6 +250,7 @@ void ops_put_entries(struct columns *c)
         c->w, PG_TAG_CHANGE,
         "INSERT INTO {e} SELECT * FROM unnest($1::int4[], $2::int8[], $3::bytea[], $4::bytea[],"
         " $5::int4[], $6::int8[], $7::int8[], $8::int8[], $9::bytea[])"
+        /* The same entry may be put again. */
         " ON CONFLICT (kind, at, id) DO UPDATE SET batch = excluded.batch, idx = excluded.idx,"
         " attempts = excluded.attempts, created = excluded.created, expire = excluded.expire,"
         " order_key = excluded.order_key");
@@ -257,6 +269,7 @@ void ops_delete_entries(struct columns *c)
 {
     c->params = ops_statement(
         c->w, PG_TAG_CHANGE,
+        /* ctid: each row is found by its key, and deleted where it stands. */
         "DELETE FROM {e} WHERE ctid = ANY(ARRAY(SELECT (SELECT x.ctid FROM {e} x WHERE kind = k"
         " AND at = a AND id = i) FROM unnest($1::int4[], $2::int8[], $3::bytea[]) u(k, a, i)))");
     if (c->params != NULL)
@@ -338,6 +351,7 @@ void ops_put_leases(struct columns *c)
     ops_bytes_column(c, lease_order);
 }
 
+/* Leases are few for each write: a plain list of ids. */
 void ops_delete_leases(struct columns *c)
 {
     c->params = ops_statement(c->w, PG_TAG_CHANGE, "DELETE FROM {l} WHERE id = ANY($1::bytea[])");
@@ -351,13 +365,14 @@ static int64_t key_kind(const struct queue_op *op)
     return ROW_KEY;
 }
 
-/* What stands behind the prefix in a row's key. */
+/* What stands behind the prefix in a local row's key: the hash. */
 static str key_name(struct part_writer *w, const struct queue_op *op)
 {
     struct row_key key = part_row_of(w->part->part, op);
     return ops_bytes(w, str_skip(row_key_str(&key), ROW_PREFIX_BYTES));
 }
 
+/* The digest stands behind the id, if there is one. */
 static str key_first(struct part_writer *w, const struct queue_op *op)
 {
     unsigned char bytes[KSUID_BYTES + QUEUE_DIGEST_BYTES];

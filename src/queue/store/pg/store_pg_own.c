@@ -1,16 +1,20 @@
-/* store_pg_own.c - partitions: their tables, who owns them, what is known of each. */
+/* store_pg_own.c - partitions in PostgreSQL: their tables, who owns them, what is known of each.
+ * For store_pg.c and the queues' reading. Invariant: a partition's row in queue_part and its
+ * tables are made in one transaction, and dropped in one. */
 #include "queue/store/pg/store_pg.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Autovacuum comes early: rows of queues die soon after they were written. */
 #define VACUUM "autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.1"
 static const char *const FAMILY[] = {
     ("CREATE TABLE {b} (first bytea PRIMARY KEY, count int4 NOT NULL, created int8 NOT NULL, "
      "expire int8 NOT NULL,"
      " aside int4 NOT NULL, order_key bytea NOT NULL, size int4 NOT NULL, bytes bytea NOT NULL) "
      "WITH (" VACUUM ")"),
+    /* Uncompressed and out of line, so that a part of the bytes is read without the rest. */
     "ALTER TABLE {b} ALTER bytes SET STORAGE EXTERNAL",
     "CREATE TABLE {s} (first bytea PRIMARY KEY, states bytea NOT NULL) WITH (fillfactor = "
     "70, " VACUUM ")",
@@ -31,12 +35,14 @@ static const char *const FAMILY[] = {
      " leased int8 CHECK (leased >= 0), bytes int8 CHECK (bytes >= 0), last_id bytea NOT NULL, "
      "settled bytea NOT NULL)"
      " WITH (" VACUUM ")"),
+    /* The record begins with one row of zeros; a write adds the next from the newest one. */
     "INSERT INTO {r} SELECT 0, 0, 0, 0, 0, n, n FROM (SELECT decode(repeat('00', 20), 'hex') n) z",
 };
 static const char *const FAMILY_TABLES[] = { "{b}", "{s}", "{e}", "{l}", "{k}", "{r}" };
 
 /* ---- records ---- */
 
+/* Each column of the type it should have: a restored table may have others. */
 static err record_take(const struct pg_rows *rows, struct queue_part_record *out)
 {
     struct queue_part_record r;
@@ -57,6 +63,7 @@ static err record_take(const struct pg_rows *rows, struct queue_part_record *out
     return ERR_OK;
 }
 
+/* The newest row is the record. */
 #define RECORD_SQL                                                                                 \
     "SELECT ready, scheduled, leased, bytes, last_id, settled FROM {r} ORDER BY n DESC LIMIT 1"
 
@@ -91,6 +98,7 @@ static bool record_next(struct pg_ask *k)
 {
     struct record_ask *r = CONTAINER_OF(k, struct record_ask, ask);
     struct queue_part_record part = { .epoch = 0 };
+    /* Two statements of one unit: one transaction, so epoch and counts fit together. */
     if (k->step == 0) {
         pg_ask_add(k, PART_SQL, part_params(k));
         pg_ask_add(k, RECORD_SQL, NULL);
@@ -111,6 +119,7 @@ static void record_free(struct pg_ask *k)
     free(CONTAINER_OF(k, struct record_ask, ask));
 }
 
+/* Blocks: only a migration asks. */
 err store_pg_record(struct queue_store *q, struct queue_part p, struct queue_part_record *out)
 {
     struct record_ask *r = calloc(1, sizeof *r);
@@ -139,6 +148,7 @@ err store_pg_record(struct queue_store *q, struct queue_part p, struct queue_par
 /* Those that writes did not come to; also when it is another's, whom they are of no use either. */
 #define RECORDS_OLD_SQL "DELETE FROM {r} WHERE n < (SELECT max(n) FROM {r}) - 16"
 
+/* A call to own, partition after partition. own.out and own.note are the caller's. */
 struct own_ask {
     struct pg_ask ask;
     struct queue_own own;
@@ -155,13 +165,14 @@ static err own_failed(const struct pg_outcome *o)
     return o->why == ERR_FULL ? ERR_FULL : ERR_UNAVAILABLE;
 }
 
-/* Takes one, makes its tables when it is new. */
+/* One unit: makes the tables when the partition is new, takes its row, reads its record. */
 static void own_add(struct own_ask *o)
 {
     struct pg_ask *k = &o->ask;
     struct pg_params *params = part_params(k);
     pg_put_i64(params, k->s->owner);
     pg_put_bytes(params, (str){ .p = (const char *)o->own.boot, .n = QUEUE_BOOT_BYTES });
+    /* Without IF NOT EXISTS: tables without a row are an error (own_failed). */
     for (size_t i = 0; i < COUNT_OF(FAMILY) && !o->found; i++)
         pg_ask_add(k, FAMILY[i], NULL);
     pg_ask_add(k, OWN_SQL, params);
@@ -172,9 +183,11 @@ static void own_add(struct own_ask *o)
 /* ERR_CONFLICT: it is of a process that lives. */
 static err own_take(struct own_ask *o)
 {
+    /* Answers come in the order of statements: those of FAMILY first. */
     unsigned own = o->found ? 0 : COUNT_OF(FAMILY);
     struct pg_rows **rows = &o->ask.got[own];
     struct queue_part_record *out = &o->own.out[o->at];
+    /* No row returned: the condition of OWN_SQL did not hold. */
     err why = pg_rows_count(rows[0]) == 1 ? record_take(rows[1], out) : ERR_CONFLICT;
     if (why == ERR_OK) {
         out->epoch = (uint64_t)pg_i64(rows[0], 0, 0);
@@ -187,6 +200,7 @@ static err own_take(struct own_ask *o)
 static bool own_next(struct pg_ask *k)
 {
     struct own_ask *o = CONTAINER_OF(k, struct own_ask, ask);
+    /* Odd steps have the answer to PART_SQL. */
     if (k->step % 2 == 1) {
         o->before = (struct queue_part_record){ .epoch = 0 };
         o->found = part_take(k->got[0], &o->before) == ERR_OK;
@@ -202,6 +216,7 @@ static bool own_next(struct pg_ask *k)
     return true;
 }
 
+/* Notes are made here, where why is final, on whatever thread frees it. */
 static void own_free(struct pg_ask *k)
 {
     struct own_ask *o = CONTAINER_OF(k, struct own_ask, ask);
@@ -219,6 +234,7 @@ static void own_free(struct pg_ask *k)
     free(o);
 }
 
+/* Those that were owned before a failure stay owned: the next own takes them again (open.h). */
 err store_pg_own(struct queue_store *q, const struct queue_own *own)
 {
     if (own->count > QUEUE_OWN_MAX)
@@ -238,6 +254,7 @@ err store_pg_own(struct queue_store *q, const struct queue_own *own)
     "SELECT 1 / (count(*) = 0)::int4 FROM queue_part p WHERE queue = $1 AND partition = $2 AND "   \
     "owner <> $3 AND " OWNER_LIVES("p.owner")
 
+/* The row goes in the same transaction as the tables: its owner can write no more. */
 static bool drop_next(struct pg_ask *k)
 {
     if (k->step > 0)

@@ -1,15 +1,17 @@
-/* store_pg_part.c - one partition's part of a write as statements.
- *
- * Of the rows of one key that a write changes several times only the last change counts, so the
- * deletes and the puts of a table are one statement each, and their order does not matter. */
+/* store_pg_part.c - one partition's part of a write as statements, for store_pg_write.c.
+ *   Of the rows of one key that a write changes several times only the last change counts, so
+ * the deletes and the puts of a table are one statement each, and their order does not matter. */
 #include "queue/store/pg/store_pg_ops.h"
 
 #include <stdlib.h>
 
+/* Records that stay; how far back a write looks for old ones; one write in 2^PRUNE_ODDS_BITS
+ * does. */
 enum { RECORDS_KEPT = 16, RECORDS_LOOKED_AT = 256, PRUNE_ODDS_BITS = 6 };
 
 /* ---- the last op of each row ---- */
 
+/* Keys as a local store has them: equal keys mean the same row. */
 struct row_key part_row_of(struct queue_part p, const struct queue_op *op)
 {
     switch (op->kind) {
@@ -39,6 +41,7 @@ static int keyed_cmp(const void *a, const void *b)
     const struct keyed *x = a;
     const struct keyed *y = b;
     int order = str_cmp(row_key_str(&x->key), row_key_str(&y->key));
+    /* By index within a key, so that the last one is the last change. */
     return order != 0 ? order : x->index < y->index ? -1 : x->index > y->index;
 }
 
@@ -47,6 +50,7 @@ static void part_find_last(struct part_writer *w)
 {
     const struct queue_write_part *p = w->part;
     w->last = arena_calloc(&w->b->arena, p->ops_count, sizeof(*w->last));
+    /* full: the group is not sent; its writes get ERR_LIMIT. */
     if (w->last == NULL) {
         w->b->full = true;
         return;
@@ -55,6 +59,7 @@ static void part_find_last(struct part_writer *w)
         w->last[i] =
             (struct keyed){ .key = part_row_of(p->part, &p->ops[i]), .index = i, .op = &p->ops[i] };
     qsort(w->last, p->ops_count, sizeof(*w->last), keyed_cmp);
+    /* In place: last_count is never ahead of i. */
     for (unsigned i = 0; i < p->ops_count; i++)
         if (i + 1 == p->ops_count ||
             !str_eq(row_key_str(&w->last[i].key), row_key_str(&w->last[i + 1].key)))
@@ -73,6 +78,7 @@ static void part_add(struct part_writer *w, bool (*fits)(const struct queue_op *
         w->b->full = true;
         return;
     }
+    /* fits chooses the kind, add makes its statement. */
     for (unsigned i = 0; i < w->last_count; i++)
         if (fits(w->last[i].op))
             c.ops[c.count++] = w->last[i].op;
@@ -90,6 +96,7 @@ static bool is_gone(const struct queue_op *op)
     return is_states(op) && ops_states_are(&op->u.batch, ITEM_GONE);
 }
 
+/* A batch whose items are all in place needs no row of states. */
 static bool has_states(const struct queue_op *op)
 {
     if (is_states(op))
@@ -127,6 +134,8 @@ static bool is_key_delete(const struct queue_op *op)
     return op->kind == OP_KEY_DELETE;
 }
 
+/* Division by zero when the epoch is another: the write is of an owner from before. FOR SHARE
+ * keeps a new owner waiting until this transaction ends. */
 static void part_add_fence(struct part_writer *w)
 {
     struct pg_params *params = ops_statement(
@@ -140,7 +149,8 @@ static void part_add_fence(struct part_writer *w)
     pg_put_i64(params, (int64_t)w->part->epoch);
 }
 
-/* The batches put by a write: each of them, also one whose states change in the same write. */
+/* The batches put by a write: each of them, also one whose states change in the same write. Adds
+ * up their bytes, and the greatest id. */
 static void part_add_batches(struct part_writer *w, uint64_t *bytes, struct ksuid *last_id)
 {
     const struct queue_write_part *p = w->part;
@@ -168,8 +178,9 @@ static str gone_first(struct part_writer *w, const struct queue_op *op)
     return ops_id(w, op->u.batch.first);
 }
 
-/* Counts from the newest row on, whatever failed before; batches that are gone go with it, for
- * their bytes. */
+/* The next row of the record: counts from the newest row on, whatever failed before. Batches
+ * that are gone are deleted in the same statement, for their bytes. Without a row to begin with
+ * the statement fails. */
 static void part_add_record(struct part_writer *w, uint64_t bytes, struct ksuid last_id)
 {
     struct columns c = { .w = w,
@@ -217,6 +228,8 @@ static bool prune_is_due(struct store_pg *s)
     return s->writes++ * UINT64_C(0x9e3779b97f4a7c15) >> (64 - PRUNE_ODDS_BITS) == 0;
 }
 
+/* The fence comes first: without ownership nothing else runs. The record comes last, since it
+ * deletes the batches that are gone. */
 void pg_group_add_part(struct pg_group *g, const struct queue_write_part *part)
 {
     struct part_writer w = { .b = g, .part = part };
@@ -239,6 +252,7 @@ void pg_group_add_part(struct pg_group *g, const struct queue_write_part *part)
     part_add_record(&w, bytes, last_id);
     if (prune_is_due(g->s))
         part_add_prune(&w);
+    /* params that did not fit are found here, once for all. */
     for (unsigned i = 0; i < g->statements; i++)
         g->full = g->full || (g->list[i].params != NULL && g->list[i].params->failed);
 }

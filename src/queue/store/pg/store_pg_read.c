@@ -1,12 +1,11 @@
-/* store_pg_read.c - single batches and bodies, out of PostgreSQL.
- *
- * Bodies of one call take two statements, however many they are:
- * 1. The first one reads the batches: small batches whole, of large ones the slots, which say where
- *    the bodies are.
- * 2. The second one reads the bodies of large batches, as many as the call may have.
- * A call that may have more than BODY_UNIT_BYTES_MAX repeats the second statement: each answer has
- * a deadline, and is in memory as a whole. The slots of a large batch are 12 kB at most, so those
- * of a call whose bodies are in 1,000 batches are 12 MB. */
+/* store_pg_read.c - single batches and bodies, out of PostgreSQL, for leases and listings.
+ *   Bodies of one call take two statements, however many they are:
+ *   1. The first one reads the batches: small batches whole, of large ones the slots, which say
+ *      where the bodies are.
+ *   2. The second one reads the bodies of large batches, as many as the call may have.
+ *   A call that may have more than BODY_UNIT_BYTES_MAX repeats the second statement: each answer
+ * has a deadline, and is in memory as a whole. The slots of a large batch are 12 kB at most,
+ * so those of a call whose bodies are in 1,000 batches are 12 MB. */
 #include "queue/item.h"
 #include "queue/store/pg/store_pg.h"
 
@@ -20,6 +19,7 @@ enum {
 
 /* ---- batches and bodies ---- */
 
+/* The rows are freed after the call. */
 static err batch_copy(const struct queue_batch *b, struct arena *a, struct queue_batch *out)
 {
     str states = arena_copy(a, (str){ .p = (const char *)b->states, .n = b->count });
@@ -32,6 +32,7 @@ static err batch_copy(const struct queue_batch *b, struct arena *a, struct queue
     return ERR_OK;
 }
 
+/* A look at one batch. */
 struct batch_ask {
     struct pg_ask ask;
     struct queue_batch_look look;
@@ -76,6 +77,7 @@ struct body_batch {
     str bytes;
 };
 
+/* One body of the call. */
 struct body {
     struct item_span span;
     unsigned index;
@@ -83,6 +85,7 @@ struct body {
     str bytes; /* if it is here */
 };
 
+/* A call for bodies under way; batches are kept from the first answer to the end. */
 struct bodies_ask {
     struct pg_ask ask;
     struct queue_bodies *w;
@@ -91,6 +94,8 @@ struct bodies_ask {
     unsigned until;          /* bodies before this one were asked for */
 };
 
+/* The first unit: each batch once. Places of one batch stand side by side, as a rule; a batch
+ * that is named twice comes once, too. */
 static void batches_add(struct bodies_ask *a)
 {
     struct pg_ask *k = &a->ask;
@@ -114,6 +119,8 @@ static void batches_add(struct bodies_ask *a)
     pg_put_i32(params, ITEM_BATCH_HEAD_BYTES);
     pg_put_i32(params, ITEM_SLOT_BYTES);
     pg_put_i32(params, QUEUE_BATCH_ITEMS_MAX);
+    /* Small batches come whole until their sum has BODY_UNIT_BYTES_MAX. A batch whose size is not
+     * that of its bytes comes as slots. */
     pg_ask_add(k,
                "SELECT first, count, size, CASE WHEN size <= $2 AND octet_length(bytes) = size"
                " AND sum(size) FILTER (WHERE size <= $2) OVER (ORDER BY first) <= $3 THEN bytes"
@@ -122,6 +129,7 @@ static void batches_add(struct bodies_ask *a)
                params);
 }
 
+/* Rows are in order of ids: a binary search. */
 static err batch_in(const struct pg_rows *rows, struct ksuid first, struct body_batch *out)
 {
     unsigned low = 0;
@@ -155,6 +163,7 @@ static err body_find(const struct bodies_ask *a, unsigned i, struct body *out)
     err why = batch_in(a->batches, place->batch, &b);
     if (why == ERR_OK && place->index >= b.count)
         why = ERR_NOT_FOUND;
+    /* Fewer bytes than the slots need: cut off. */
     if (why == ERR_OK && (b.size > QUEUE_BATCH_BYTES_MAX || at.offset + at.n > b.bytes.n))
         why = ERR_CORRUPT;
     if (why != ERR_OK)
@@ -170,6 +179,7 @@ static err body_find(const struct bodies_ask *a, unsigned i, struct body *out)
 /* Gives the caller its next body. */
 static err body_copy(struct bodies_ask *a, const struct body *b)
 {
+    /* Verified before the caller has it. */
     struct queue_bodies *w = a->w;
     if (!item_fits(b->bytes, b->index, b->span.hash))
         return ERR_CORRUPT;
@@ -187,6 +197,7 @@ static err bodies_take(struct bodies_ask *a, const struct pg_rows *rows)
 {
     struct body b;
     err why = ERR_OK;
+    /* body_find again: it says which of the rows belongs to which body. */
     for (unsigned row = 0; why == ERR_OK && a->w->read < a->until;) {
         why = body_find(a, a->w->read, &b);
         if (why == ERR_OK && !b.is_here) {
@@ -222,11 +233,13 @@ static void bodies_list_put(struct bodies_list *l, struct ksuid batch, const str
 {
     ksuid_key(batch, l->ids[l->count]);
     l->firsts[l->count] = (str){ .p = (const char *)l->ids[l->count], .n = KSUID_BYTES };
+    /* substring counts from 1. */
     l->offsets[l->count] = (int32_t)span->offset + 1;
     l->sizes[l->count] = (int32_t)span->n;
     l->count++;
 }
 
+/* One row for each body, in the order of the list; NULL where the batch is gone. */
 static void bodies_list_add(struct pg_ask *k, const struct bodies_list *l)
 {
     struct pg_params *params = pg_ask_params(k);
@@ -252,6 +265,7 @@ static err bodies_plan(struct bodies_ask *a)
         why = body_find(a, a->until, &b);
         if (why != ERR_OK || queue_bodies_full(w, a->bytes + more, b.span.n))
             break;
+        /* In order: what stands behind a body that has to be asked for waits for that one. */
         if (b.is_here && list.count == 0) {
             why = body_copy(a, &b);
             if (why != ERR_OK)
@@ -266,10 +280,12 @@ static err bodies_plan(struct bodies_ask *a)
     }
     if (list.count == 0)
         return why;
+    /* An error behind those that are asked for is met again once they came. */
     bodies_list_add(&a->ask, &list); /* the next plan meets why again */
     return ERR_OK;
 }
 
+/* The first answer has the batches, all later ones bodies. */
 static bool bodies_next(struct pg_ask *k)
 {
     struct bodies_ask *a = CONTAINER_OF(k, struct bodies_ask, ask);
@@ -299,6 +315,7 @@ err store_pg_bodies(struct queue_store *q, struct queue_part part, struct queue_
 {
     b->read = 0;
     if (b->now)
+        /* Nothing of PostgreSQL is in memory: a job asks. */
         return ERR_AGAIN;
     struct bodies_ask *a = calloc(1, sizeof *a);
     INVARIANT(a != NULL);

@@ -1,8 +1,7 @@
-/* store_pg_scan.c - rows of one kind of a partition, out of PostgreSQL.
- *
- * A scan is one REPEATABLE READ transaction on a reader's connection, with a server-side cursor for
- * each kind of row, so it sees one state and holds a page of it at a time. A page is looked at on
- * the pool, and the next one is asked for when it is used up. */
+/* store_pg_scan.c - rows of one kind of a partition, out of PostgreSQL, for the owner's memory.
+ *   A scan is one REPEATABLE READ transaction on a reader's connection, with a server-side
+ * cursor for each kind of row, so it sees one state and holds a page of it at a time. A page
+ * is looked at on the pool, and the next one is asked for when it is used up. */
 #include "queue/store/local/rows.h"
 #include "queue/store/pg/store_pg.h"
 
@@ -28,7 +27,8 @@ static void page_add(struct pg_ask *k, struct pager *p)
     p->asked = true;
 }
 
-/* Its page came, as the answer to that statement. */
+/* The page of p came, as the answer to that statement. The rows of the page before go: slices
+ * into them must not be used any more. */
 static void page_take(struct pg_ask *k, struct pager *p, unsigned statement)
 {
     pg_rows_free(&p->rows);
@@ -36,6 +36,7 @@ static void page_take(struct pg_ask *k, struct pager *p, unsigned statement)
     k->got[statement] = NULL;
     p->at = 0;
     p->asked = false;
+    /* A short page is the last. */
     p->ended = pg_rows_count(p->rows) < PAGE_ROWS;
 }
 
@@ -67,6 +68,7 @@ static err row_status(const struct row *r)
     return r->damaged ? ERR_CORRUPT : ERR_OK;
 }
 
+/* Restored or edited tables may hold anything: each number is checked. */
 static int64_t row_number(struct row *r, unsigned column, int64_t least, int64_t most)
 {
     int64_t n = pg_i64(r->rows, r->at, column);
@@ -128,6 +130,7 @@ static err lease_at(const struct pager *p, struct queue_lease *out)
         .in_place = row_number(&r, 3, 0, 1) != 0,
         .deadline = row_time(&r, 4),
         .attempts = (uint32_t)row_number(&r, 5, 0, UINT32_MAX),
+        /* Any 64 bits: a token has no limits. */
         .token = (uint64_t)pg_i64(p->rows, p->at, 6),
         .created_at = row_time(&r, 7),
         .expire_at = row_time(&r, 8),
@@ -136,6 +139,7 @@ static err lease_at(const struct pager *p, struct queue_lease *out)
     return row_status(&r);
 }
 
+/* The id and, behind it, the digest if there is one. */
 static err key_at(const struct pager *p, struct queue_key *out)
 {
     struct row r = row_of(p);
@@ -158,6 +162,7 @@ static err key_at(const struct pager *p, struct queue_key *out)
 /* states empty: all in place. Slices point into rows. */
 err pg_batch_at(const struct pg_rows *rows, unsigned at, struct queue_batch *out)
 {
+    /* ITEM_IN_PLACE is 0. */
     static const unsigned char in_place[QUEUE_BATCH_ITEMS_MAX] = { 0 };
     struct row r = { .rows = rows, .at = at };
     struct queue_batch b = {
@@ -202,6 +207,7 @@ static err in_place_find(struct scan_ask *a)
         err why = page_row(&a->batches);
         if (why == ERR_OK)
             why = pg_batch_at(a->batches.rows, a->batches.at, &a->batch);
+        /* The batch's slices point into the page: it is used up before the next page comes. */
         if (why != ERR_OK)
             return why;
         a->batches.at++;
@@ -214,6 +220,7 @@ static err in_place_find(struct scan_ask *a)
 static err ready_take(struct scan_ask *a, struct queue_row *out)
 {
     struct queue_entry entry = { .kind = ENTRY_READY };
+    /* Both have to be known before the smaller one can be taken; ERR_AGAIN of either waits. */
     err batch = in_place_find(a), row = page_row(&a->rows);
     if (row == ERR_OK)
         row = entry_at(&a->rows, ENTRY_READY, &entry);
@@ -293,6 +300,7 @@ static void scan_begin(struct scan_ask *a)
 /* Pages that were asked for are the last answers, those of rows before those of batches. */
 static void pages_take(struct scan_ask *a)
 {
+    /* The first answers are those of BEGIN and of the cursors. */
     unsigned at = a->ask.step > 1 ? 0 : a->scan.kind == SCAN_READY ? 3 : 2;
     if (a->rows.asked)
         page_take(&a->ask, &a->rows, at++);
@@ -300,6 +308,7 @@ static void pages_take(struct scan_ask *a)
         page_take(&a->ask, &a->batches, at);
 }
 
+/* Pool: rows are given out until a page ends. */
 static bool scan_next(struct pg_ask *k)
 {
     struct scan_ask *a = CONTAINER_OF(k, struct scan_ask, ask);
@@ -312,6 +321,7 @@ static bool scan_next(struct pg_ask *k)
     err why;
     while ((why = row_take(a, &row)) == ERR_OK)
         if (!a->scan.each(a->scan.ctx, &row))
+            /* The transaction is still open: the reader ends it. */
             return false;
     if (why == ERR_NOT_FOUND)
         return false;
@@ -320,6 +330,7 @@ static bool scan_next(struct pg_ask *k)
         return false;
     if (page_row(&a->rows) == ERR_AGAIN)
         page_add(k, &a->rows);
+    /* A batch that is being gone through needs no page yet. */
     if (a->scan.kind == SCAN_READY && !a->has_batch && page_row(&a->batches) == ERR_AGAIN)
         page_add(k, &a->batches);
     return true;

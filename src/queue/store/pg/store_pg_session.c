@@ -1,5 +1,5 @@
-/* store_pg_session.c - making connections to a store's server; what it said; SQL of a partition's
- * tables. */
+/* store_pg_session.c - making connections to a store's server; what it said; SQL of a
+ * partition's tables. For all of store/pg. */
 #include "queue/store/pg/store_pg.h"
 
 #include <stdio.h>
@@ -13,6 +13,7 @@ struct store_pg *store_pg_of(struct queue_store *q)
     return s;
 }
 
+/* For one unit, from now on. */
 mono store_pg_deadline(const struct store_pg *s)
 {
     return mono_add_ms(clock_mono(s->clock), s->timeout_ms);
@@ -36,6 +37,7 @@ static const struct pg_statement SESSION[PG_SESSION_STATEMENTS] = {
     { .sql = "SELECT (current_setting('client_min_messages') = 'error')::int4" },
 };
 
+/* The link's owner hears of it once; conn is the owner's on ERR_OK. */
 static void link_end(struct pg_link *l, err why)
 {
     if (why != ERR_OK)
@@ -52,6 +54,7 @@ static void session_begun(struct pg_unit *u)
         link_end(l, ERR_UNAVAILABLE);
         return;
     }
+    /* The row of the last statement. */
     bool is_ours = pg_i64(l->rows[COUNT_OF(SESSION) - 1], 0, 0) == 1;
     for (size_t i = 0; i < COUNT_OF(SESSION); i++)
         pg_rows_free(&l->rows[i]);
@@ -63,6 +66,7 @@ static void session_begun(struct pg_unit *u)
     link_end(l, is_ours ? ERR_OK : ERR_BAD);
 }
 
+/* Loop: the connection stands; its session is set up before anybody has it. */
 static void link_opened(struct pg_opening *o, err why)
 {
     struct pg_link *l = CONTAINER_OF(o, struct pg_link, opening);
@@ -101,6 +105,7 @@ void pg_link_start(struct pg_link *l)
     pg_opening_start(&l->opening);
 }
 
+/* done is not called. */
 void pg_link_cancel(struct pg_link *l)
 {
     pg_opening_cancel(&l->opening);
@@ -109,6 +114,7 @@ void pg_link_cancel(struct pg_link *l)
 
 /* ---- what it said ---- */
 
+/* For the log (stores.c), from whichever connection failed. */
 void store_pg_keep(struct store_pg *s, const struct pg_outcome *o)
 {
     if (o->why == ERR_OK)
@@ -143,6 +149,7 @@ void store_pg_said(struct queue_store *q, struct err_note *note)
 
 /* ---- SQL ---- */
 
+/* Room for the prefix at each brace. The braces are left out. */
 const char *store_pg_sql(struct arena *a, struct queue_part p, const char *format)
 {
     char family[32];

@@ -1,20 +1,19 @@
 /* store_pg_write.c - writes go to PostgreSQL in the order they came, many in one transaction.
- *
- * The loop takes what waits as a group, sends it as one unit and answers. A large group becomes
- * statements on the pool, a small one where it is taken. When a transaction fails for one of its
- * writes, each is tried alone: the failure was definite. When it waited too long for one of them,
- * as for a lock of another session, that one and all of its partitions are told so, and the others
- * are sent again. For a while after that locks are waited for shortly, since one that waits holds
- * up all that come behind.
- *
- * Invariants
- *  1. One group is on its way at a time, and nothing behind it before its outcome is known: so
- *     writes are applied in order, also those that are tried again.
- *  2. Every write first locks the row of its partition with its epoch; without one the transaction
- *     fails.
- *  3. After an unknown outcome nothing more is sent until recover.
- *  4. A write of no part is a heartbeat: it takes the way of the others, in a transaction of its
- *     own, because other servers write the same row. */
+ * For queues, through store.h.
+ *   The loop takes what waits as a group, sends it as one unit and answers. A large group
+ * becomes statements on the pool, a small one where it is taken. When a transaction fails for
+ * one of its writes, each is tried alone: the failure was definite. When it waited too long
+ * for one of them, as for a lock of another session, that one and all of its partitions are
+ * told so, and the others are sent again. For a while after that locks are waited for shortly,
+ * since one that waits holds up all that come behind.
+ *   Invariants
+ *   1. One group is on its way at a time, and nothing behind it before its outcome is known: so
+ *      writes are applied in order, also those that are tried again.
+ *   2. Every write first locks the row of its partition with its epoch; without one the
+ *      transaction fails.
+ *   3. After an unknown outcome nothing more is sent until recover.
+ *   4. A write of no part is a heartbeat: it takes the way of the others, in a transaction of
+ *      its own, because other servers write the same row. */
 #include "queue/store/pg/store_pg.h"
 
 #include <stdio.h>
@@ -31,6 +30,7 @@ enum {
 enum { OP_WEIGHT = 512, PART_WEIGHT = 2048 };
 #define LOCKED_STATE "55P03"
 
+/* Writes that wait are linked through their own memory. */
 static struct queue_write **next_of(struct queue_write *w)
 {
     return (struct queue_write **)(void *)&w->store_own[0];
@@ -48,6 +48,7 @@ static uint64_t batches_bytes(const struct queue_write *w)
     return n;
 }
 
+/* Its transaction need not wait for the disk. */
 static bool is_lazy(const struct queue_write *w)
 {
     return w->early || w->unsynced;
@@ -72,6 +73,7 @@ static bool take_group(struct store_pg *s, struct pg_group *g)
     pthread_mutex_lock(&s->lock);
     while (s->first != NULL && g->count < PG_GROUP_WRITES_MAX) {
         struct queue_write *w = s->first;
+        /* A heartbeat goes alone (invariant 4). */
         bool alone = w->parts_count == 0 || (g->count > 0 && g->writes[0]->parts_count == 0);
         bytes += batches_bytes(w);
         if (g->count > 0 &&
@@ -84,6 +86,7 @@ static bool take_group(struct store_pg *s, struct pg_group *g)
         g->writes[g->count++] = w;
         g->weight += write_weight(w);
     }
+    /* Set under the lock: a write that comes now starts a turn, or finds one running. */
     s->running = g->count > 0;
     pthread_mutex_unlock(&s->lock);
     return g->count > 0;
@@ -285,6 +288,7 @@ static void group_answered(struct pg_unit *u)
     struct pg_group *g = CONTAINER_OF(u, struct pg_group, unit);
     struct store_pg *s = g->s;
     const struct pg_outcome *o = &u->out;
+    /* Statements did not fit into the arena: nothing was sent. */
     err why = o->why == ERR_LIMIT ? ERR_LIMIT : result_of(g, o);
     unsigned stuck = o->why == ERR_TIMEOUT ? stuck_at(g, o) : g->sending;
     keep_words(s, why, o);
@@ -293,6 +297,7 @@ static void group_answered(struct pg_unit *u)
     if (pg_broken(s->conn))
         store_pg_fail(s);
     arena_reset(&g->arena);
+    /* Tried alone: this outcome is the write's own. */
     if (g->each) {
         struct queue_write *w = g->writes[g->at++];
         w->done(w, why);
@@ -304,6 +309,7 @@ static void group_answered(struct pg_unit *u)
         group_go(g);
         return;
     }
+    /* A definite failure of one write failed all: each is tried alone, to find which. */
     g->each = g->count > 1 && why != ERR_OK && why != ERR_IO && why != ERR_TIMEOUT;
     if (g->each) {
         group_go_each(g);
