@@ -184,10 +184,10 @@ struct queue_lease_request {
     str client_id;
     mono deadline;
     int64_t lease_timeout_ns; /* 0: the queue's */
-    bool wants_token;         /* fencing tokens are told, and wanted back (docs/api.md, "Leases with
-                                 tokens") */
-    struct arena *arena;      /* items are written here */
-    struct home *home;        /* where done is called */
+    bool wants_token; /* fencing tokens are told, and wanted back (docs/api-queues.md, "Leases with
+                         tokens") */
+    struct arena *arena; /* items are written here */
+    struct home *home;   /* where done is called */
     void (*done)(struct queue_lease_request *r, err why);
     void *ctx;
     uint32_t partition;
