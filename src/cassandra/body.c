@@ -2,8 +2,8 @@
  * and compared with the sum in the fact.
  *
  * The first reading asks one replica. A replica that was away may lack chunks, so a reading that
- * does not end well begins again at a quorum. Invariant: `seen` bytes from the beginning are in
- * place, and no chunk is missing before them. */
+ * does not end well begins again at a quorum.
+ * Invariant: `seen` bytes from the beginning are in place, and no chunk is missing before them. */
 #include "cassandra/titles_impl.h"
 
 #include <string.h>

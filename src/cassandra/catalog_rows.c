@@ -1,9 +1,11 @@
 /* catalog_rows.c - copies of scopes: read page by page, put in order, held by their readers.
  *
  * Each page is a reading of its own. When the generation differs between two pages, another server
- * has changed the scope meanwhile, and the scope is read again. Invariants: 1. A copy is of one
- * instant. 2. A copy never changes once a caller has it, so readers need no lock; the last holder
- * frees it. */
+ * has changed the scope meanwhile, and the scope is read again.
+ * Invariants:
+ *   1 a copy is of one instant;
+ *   2 a copy never changes once a caller has it, so readers need no lock. The last holder frees it.
+ */
 #include "cassandra/catalog_impl.h"
 
 #include <stdlib.h>

@@ -95,7 +95,7 @@ void lists_turned(struct lists_turns *t)
     /* The count is a lock and a bell: the part that moves it from 0 runs the steps, for all that
      * come meanwhile. */
     if (atomic_fetch_add(&t->waiting, 1) != 0)
-        return; /* who steps just now sees it, and steps once more */
+        return; /* the thread that steps just now sees it, and steps once more */
     unsigned seen = 1;
     while (seen != 0) {
         /* Parts that ended before this step have turned; their results are seen by it. */

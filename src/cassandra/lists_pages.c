@@ -44,8 +44,7 @@ struct listing {
 
 /* ---- loads ---- */
 
-/* `ready` is set before the turn: whoever steps then finds it. Behind the turn the slot may be
- * gone. */
+/* `ready` is set before the turn: the next step finds it. Behind the turn the slot may be gone. */
 static void slot_turned(struct slot *s)
 {
     struct lists_turns *turns = &s->listing->turns;

@@ -5,7 +5,8 @@
  * them sees what the others write, and each would write a pin into the title. So the first reader's
  * order goes out, and the others wait for it. An extension is for longer than a reader is promised
  * (retention_extend). A reader who came later than the first has the promised life, or asks once
- * more. Invariant: an extension is in the table from before its order goes out until it is over. */
+ * more.
+ * Invariant: an extension is in the table from before its order goes out until it is over. */
 #include "cassandra/pages_impl.h"
 
 #include "title/retention.h"
@@ -64,8 +65,8 @@ static bool has_time(const struct extension *x, const struct page_order *o)
     return until_ns == 0 || clock_mono(x->pages->opts.clock).ns < until_ns;
 }
 
-/* Runs at the first waiter's home. The extension leaves the table first: who asks from now on
- * starts a new one. */
+/* Runs at the first waiter's home. The extension leaves the table first: a reader who asks from now
+ * on starts a new one. */
 static void extension_over(struct store_call *c)
 {
     struct extension *x =

@@ -3,7 +3,8 @@
  * A request derives its title with the policies that were known when it had read the facts. Other
  * policies may come meanwhile. They come into force later, so the answer of the request stays
  * right. A list of policies is kept until the store ends, because requests borrow it; policies
- * change seldom. Invariant: lists are only replaced by longer ones, and by one thread at a time
+ * change seldom.
+ * Invariant: lists are only replaced by longer ones, and by one thread at a time
  * (cassandra_pages_plan). */
 #include "cassandra/pages_impl.h"
 #include "cassandra/policies.h"

@@ -3,9 +3,9 @@
  *
  * The key of a cell is the bucket's name, a NUL and the policy's number. So the cells of a bucket
  * are in order of their numbers. The encoding of a cell is policy_put's. Cells are never changed,
- * so it may grow only by a new POLICY_VERSION. Invariant: numbers of a bucket go from 1 on without
- * a hole, and instants rise. Anything else is ERR_CORRUPT: a server that misses a policy would
- * answer otherwise than the others. */
+ * so it may grow only by a new POLICY_VERSION.
+ * Invariant: numbers of a bucket go from 1 on without a hole, and instants rise. Anything else is
+ * ERR_CORRUPT: a server that misses a policy would answer otherwise than the others. */
 #include "cassandra/policies.h"
 
 #include "base/units.h"
@@ -76,7 +76,7 @@ static bool policy_get(str value, struct title_plan *out)
     return true;
 }
 
-/* Is this the policy that comes behind that one? before NULL: it is the first, in force from the
+/* Does this policy come right behind `before`? before NULL: it is the first, in force from the
  * beginning. */
 static bool plan_follows(const struct title_plan *p, const struct title_plan *before, size_t index)
 {

@@ -26,7 +26,7 @@ void restbase_quote(const char *name, char *out)
     *out = '\0';
 }
 
-/* Nothing is written, so there is no timestamp; whoever calls sets the statement and the deadline.
+/* Nothing is written, so there is no timestamp. The caller sets the statement and the deadline.
  */
 void restbase_request(struct cql_request *q, void (*done)(struct cql_request *q))
 {

@@ -9,7 +9,8 @@
  *   LACKS    a table or a column is missing: no request is taken until it is there again
  *   STRANGE  a table, or the whole keyspace, was dropped and made again: no request is taken ever
  *            again. This server remembers the tables before, so it has to end
- * Why so: docs/adr/0055. Invariants:
+ * Why so: docs/adr/0055.
+ * Invariants:
  *   1 of looking, checking and comparing one exchange each is under way at most;
  *   2 STRANGE is never left. */
 #include "cassandra/store_impl.h"

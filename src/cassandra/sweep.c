@@ -312,7 +312,7 @@ static bool lease_kept(struct job *j)
     if (sweep_lease_was_set(j))
         return true;
     atomic_fetch_add(&s->leases_lost, 1);
-    /* The row tells who works there; the next look chooses another part. */
+    /* The row tells which server works there; the next look chooses another part. */
     job_idle(j, sweep_jitter(s, s->opts.look_ns) / 16);
     return false;
 }
@@ -499,7 +499,7 @@ static void cull_done(struct store_call *c)
                                         .title = cull->title };
         dues_file(s->opts.pages, &key, cull->next);
     }
-    /* cull->title lies in the page, which may be read anew once its last cull is over. */
+    /* cull->title lies in the page, which may be read again once its last cull is over. */
     one->found = NULL;
     j->under_way--;
     job_cull(j);

@@ -1,7 +1,7 @@
 /* titles.c - the statements of the tables of titles, and what their values have in common. All
  * files of titles.h, lists.h, words.h, due.h and sweep.h use them.
  *
- * A fact's row has kind 0 when the fact is no put, and 1 for puts. So the few of the former come
+ * A fact's row has kind 0 when the fact is no put, and 1 for puts. So the few other facts come
  * first, and the newest put right behind them. A tid is a blob of TID_KEY_BYTES, whose order is
  * tid_cmp: as a timeuuid it would be ordered otherwise within one tick. */
 #include "cassandra/titles_impl.h"

@@ -67,8 +67,7 @@ struct group {
     size_t from, until;
 };
 
-/* The rows that are counted together with that one. It need not be among them: it may have been
- * deleted. */
+/* The rows that are counted together with `row`, which itself may have been deleted. */
 static struct group group_of(const struct table_keep *k, const struct values_row *rows,
                              size_t count, const struct values_row *row)
 {

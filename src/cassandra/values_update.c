@@ -5,7 +5,8 @@
  *     DECIDE: somebody else was first, or the answer was lost: LOAD at SERIAL, which says so
  *
  * LOAD reads the key's rows from the greatest on, with its version. Then it reads the rows of the
- * revision that is written, unless they were among the first. Invariants:
+ * revision that is written, unless they were among the first.
+ * Invariants:
  *   1 the version is read first, and the write depends on it, so rows that were read later cannot
  *     be older than it unseen;
  *   2 chunks are written once, under the id of the write: no later try needs others;

@@ -11,8 +11,10 @@
 
 #include <stdlib.h>
 
+/* Items that one update moves. */
 enum { ASIDE_BATCH = 256 };
 
+/* One rule of the job at a time. ruled is the job's, with a reference. */
 struct aside {
     struct change *change;
     struct change_ruled *ruled;
@@ -25,11 +27,13 @@ struct aside {
     struct change_edit edit;
 };
 
+/* What collapses keeps its key when it is dead, so a newer event finds it. */
 static bool collapses(const struct rule *r)
 {
     return r->collapse != RULE_COLLAPSE_NONE;
 }
 
+/* By such a rule dead items keep their places: nothing has to be looked for. */
 static bool lets_dead_hold(const struct rule *r)
 {
     return !collapses(r) && r->on_failure == RULE_FAILURE_HOLD;
@@ -37,6 +41,7 @@ static bool lets_dead_hold(const struct rule *r)
 
 /* ---- on the pool ---- */
 
+/* The item may have no order any more, or be the only one with it: then it holds nobody up. */
 static err aside_look(struct aside *a, struct engine_view *v, uint64_t id)
 {
     struct change_item_kept item;
@@ -51,7 +56,7 @@ static err aside_look(struct aside *a, struct engine_view *v, uint64_t id)
     return why;
 }
 
-/* The next ones that are to step aside. */
+/* The next dead items that are to step aside. a->from is behind the last one that was looked at. */
 static err aside_find(struct aside *a)
 {
     struct change_key from, prefix;
@@ -67,6 +72,7 @@ static err aside_find(struct aside *a)
         change_rows_open(v, str_take(change_key_str(&prefix), prefix.n - sizeof id),
                          change_key_str(&from));
     a->count = 0;
+    /* Looks are bounded as well: most dead items may have stepped aside long ago. */
     while (a->count < ASIDE_BATCH && looks++ < CHANGE_LOOKS_MAX &&
            (why = change_rows_next(c, &row)) == ERR_OK) {
         if (!change_key_item_parse(row.key, &rule, &id))
@@ -82,10 +88,13 @@ static err aside_find(struct aside *a)
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
+/* On the committer. ERR_CONFLICT: other rules were taken over, and the job that follows goes by
+ * those. */
 static err aside_decide(struct engine_txn *t, void *ctx)
 {
     struct aside *a = ctx;
     err why = ERR_OK;
+    /* Both numbers change on the committer alone. */
     if (atomic_load(&a->ruled->generation) != atomic_load(&a->change->generations))
         return ERR_CONFLICT;
     change_edit_begin(&a->edit, t);
@@ -102,6 +111,7 @@ static bool is_over(struct change *c)
     return over;
 }
 
+/* Batch after batch, until none is left or the server ends. frees: also on a full disk. */
 static err aside_rule(struct aside *a, bool *moved)
 {
     struct engine_update update = { .decide = aside_decide, .ctx = a, .frees = true };
@@ -114,11 +124,13 @@ static err aside_rule(struct aside *a, bool *moved)
             continue;
         update.deadline = change_update_deadline(a->change);
         why = engine_submit_wait(a->change->opts.engine, &update);
+        /* Runners are told only when something may have become ready. */
         *moved |= why == ERR_OK;
     }
     return why;
 }
 
+/* Thread: pool. Rule after rule; the first error ends the job. */
 static void aside_run(struct loop_job *j)
 {
     struct change *c = CONTAINER_OF(j, struct change, aside.job);
@@ -138,6 +150,7 @@ static void aside_run(struct loop_job *j)
 
 /* ---- on the loop ---- */
 
+/* Loop. A conflict is no failure: taking over other rules wants this job anew. */
 static void aside_done(struct loop_job *j, bool canceled)
 {
     struct change *c = CONTAINER_OF(j, struct change, aside.job);
@@ -145,6 +158,7 @@ static void aside_done(struct loop_job *j, bool canceled)
     change_ruled_unref(&c->aside.ruled);
     bool failed = canceled || (c->aside.why != ERR_OK && c->aside.why != ERR_CONFLICT);
     if (c->aside.moved) {
+        /* What comes next may be due later, or at once. */
         change_due_at(c, STORE_TIME_ZERO);
         for (unsigned i = 0; i < c->runners_count; i++)
             change_runner_wake(c->runners[i]);
@@ -170,6 +184,7 @@ void change_aside_want(struct change *c)
     change_aside_kick(c);
 }
 
+/* Begins the job, unless one is under way: aside_done looks at wanted again. */
 void change_aside_kick(struct change *c)
 {
     if (!c->begun || c->draining || c->aside.goes || !c->aside.wanted)

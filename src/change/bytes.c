@@ -8,11 +8,13 @@
 
 #include "base/buf.h"
 
+/* The bound decides for all items of an event alike: they have the same bytes. */
 bool change_bytes_shared(str bytes)
 {
     return bytes.n > CHANGE_OWN_BYTES_MAX;
 }
 
+/* The first item brings the bytes; others are counted. */
 err change_bytes_take(struct change_edit *e, uint64_t seq, str bytes)
 {
     struct change_key key;
@@ -40,6 +42,7 @@ err change_bytes_give(struct change_edit *e, uint64_t seq)
     err why = change_bytes_get(engine_txn_view(e->txn), seq, &count, &blob);
     if (why != ERR_OK) /* damage, that palimpsest check tells of, keeps no item from its end */
         return why == ERR_NOT_FOUND || why == ERR_CORRUPT ? ERR_OK : why;
+    /* The row goes with its last item. */
     if (count <= 1)
         return engine_txn_delete(e->txn, SPACE_CHANGE, change_key_str(&key));
     return engine_txn_put_value(e->txn, SPACE_CHANGE, change_key_str(&key),

@@ -15,12 +15,14 @@ static void request_done(struct http_call *call, err why);
 
 /* ---- bodies of replies ---- */
 
+/* Control bytes, too: a line begins with the first text. */
 static bool is_blank(char c)
 {
     return (unsigned char)c <= ' ';
 }
 
-/* Its first line that has text, as far as there is room. A line that ended keeps its end. */
+/* The body's first line that has text, as far as there is room. A line that ended keeps its end,
+ * which says that nothing is added any more. */
 static void line_take(struct change_call *c, str piece)
 {
     for (size_t i = 0; i < piece.n && c->line_n < sizeof c->line; i++) {
@@ -32,6 +34,7 @@ static void line_take(struct change_call *c, str piece)
     }
 }
 
+/* Without the blanks at its end. */
 static str line_of(const struct change_call *c)
 {
     str line = { .p = c->line, .n = c->line_n };
@@ -40,6 +43,7 @@ static str line_of(const struct change_call *c)
     return line;
 }
 
+/* False: no more is read of this body. */
 static bool reply_take(struct http_call *call, str piece)
 {
     struct change_call *c = CONTAINER_OF(call, struct change_call, call);
@@ -56,6 +60,7 @@ static bool reply_take(struct http_call *call, str piece)
  * own. */
 static void request_send(struct change_call *c)
 {
+    /* finished counts the requests before this one. */
     const struct change_request *r = &c->requests->at[c->finished];
     c->line_n = 0;
     c->reply_bytes = 0;
@@ -75,7 +80,7 @@ static void request_send(struct change_call *c)
     http_call_start(c->client, &c->call);
 }
 
-/* A cut reply is one that we took no more of: its status came whole. */
+/* A cut reply is a reply of which this file took no more: its status came whole, and counts. */
 static void request_judge(struct change_call *c, err why)
 {
     const struct change_answer answer = {
@@ -90,12 +95,14 @@ static void request_judge(struct change_call *c, err why)
     change_judge(c->rule, &answer, clock_wall(c->clock), &c->result);
 }
 
+/* A call whose last request had nothing to do was done, if one of its requests was. */
 static void call_end(struct change_call *c)
 {
     if (c->any_done && c->result.fate == CHANGE_IGNORED) {
         c->result.fate = CHANGE_DONE;
         c->result.text[0] = '\0';
     }
+    /* From here on a late callback would be found. */
     c->magic = 0;
     c->done(c);
 }
@@ -106,6 +113,7 @@ static void request_done(struct http_call *call, err why)
     MAGIC_CHECK(c, CALL_MAGIC);
     loop_assert_here(c->loop);
     request_judge(c, why);
+    /* What the client took for this reply. The result has copies of what is kept. */
     arena_release(c->arena, c->mark);
     bool fine = c->result.fate == CHANGE_DONE || c->result.fate == CHANGE_IGNORED;
     c->any_done |= c->result.fate == CHANGE_DONE;
@@ -114,6 +122,7 @@ static void request_done(struct http_call *call, err why)
         call_end(c);
         return;
     }
+    /* Canceled while the answer was on its way: the next request is not sent. */
     if (!c->canceled) {
         request_send(c);
         return;
@@ -122,6 +131,7 @@ static void request_done(struct http_call *call, err why)
     call_end(c);
 }
 
+/* A call without requests ends as others do: later, on the loop. */
 static void nothing_done(void *ctx)
 {
     struct change_call *c = ctx;
@@ -145,6 +155,7 @@ void change_call_start(struct change_call *c)
         loop_post(c->loop, nothing_done, c);
 }
 
+/* The client ends the request with ERR_SHUTDOWN, unless the answer is there already. */
 void change_call_cancel(struct change_call *c)
 {
     MAGIC_CHECK(c, CALL_MAGIC);

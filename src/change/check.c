@@ -13,13 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Texts of damages; the size of a row of 'N'. */
 enum { CHECK_TEXT_BYTES = 256, CHECK_NEXT_BYTES = 8 };
 
+/* A rule by its number, with the counts that its row says and those that were found. */
 struct checked_rule {
     uint32_t number;
     char name[RULE_NAME_BYTES_MAX + 1]; /* empty: it has rows, and no name */
     struct change_counts said, found;
 };
+/* One check, on the stack of change_check. */
 struct checking {
     void (*found)(void *ctx, const char *what);
     void *ctx;
@@ -40,6 +43,7 @@ struct checking {
 
 /* ---- telling ---- */
 
+/* Every damage is told, and the check goes on. */
 static void damage_say(struct checking *c, const char *what)
 {
     c->damages++;
@@ -53,6 +57,7 @@ static void check_damage(struct checking *c, const char *what)
     damage_say(c, text);
 }
 
+/* Found, or added: rows of a rule may come before its name. Linear: rules are few. */
 static struct checked_rule *rule_of(struct checking *c, uint32_t number)
 {
     for (unsigned i = 0; i < c->rules_count; i++)
@@ -64,7 +69,7 @@ static struct checked_rule *rule_of(struct checking *c, uint32_t number)
     return &c->rules[c->rules_count++];
 }
 
-/* id 0: of the rule itself. */
+/* A damage of an item. id 0: of the rule itself. */
 static void damage_of(struct checking *c, uint32_t rule, uint64_t id, const char *what)
 {
     char text[CHECK_TEXT_BYTES], name[RULE_NAME_BYTES_MAX + 1], item[32] = "";
@@ -79,6 +84,7 @@ static void damage_of(struct checking *c, uint32_t rule, uint64_t id, const char
 
 /* ---- rules ---- */
 
+/* One row of 'n', before all items. */
 static void check_name(struct checking *c)
 {
     struct change_rule_row row;
@@ -89,6 +95,7 @@ static void check_name(struct checking *c)
         return;
     }
     struct checked_rule *r = rule_of(c, row.number);
+    /* Numbers are never used again. */
     if (r->name[0] != '\0')
         check_damage(c, "two rules have the same number");
     (void)str_to_cstr(name, r->name, sizeof r->name); /* it fits */
@@ -127,6 +134,7 @@ static void check_counts(struct checking *c)
 
 /* ---- items ---- */
 
+/* A row that is there and damaged is told of as itself. */
 static bool has(struct checking *c, const struct change_key *k)
 {
     struct engine_row row;
@@ -143,6 +151,7 @@ static void shared_note(struct checking *c, uint64_t seq)
     c->shared[c->shared_count++] = seq;
 }
 
+/* One row of 'i': its index rows have to be there. */
 static void check_item(struct checking *c)
 {
     struct change_item_row row;
@@ -162,6 +171,7 @@ static void check_item(struct checking *c)
     change_key_order(&key, rule, &row.order, id);
     if (!change_digest_is_none(&row.order) && !has(c, &key))
         damage_of(c, rule, id, "it has no place among the items of its title");
+    /* Numbers of events only grow: an item is for the event it was made for, or a newer one. */
     if (row.seq < id / CHANGE_SUBS)
         damage_of(c, rule, id, "its event is older than the one it was made for");
 }
@@ -189,6 +199,7 @@ static void check_state(struct checking *c)
     bool fits = kind == 'd'   ? change_key_item_parse(at, &rule, &id)
                 : kind == 's' ? change_key_due_parse(at, &due, &rule, &id)
                               : change_key_ready_parse(at, &lane, &id);
+    /* The rule of a ready row stands behind the kind; the parser does not give it. */
     struct cursor ready = { .rest = str_skip(at, 1) };
     if (kind == 'r')
         rule = cursor_be32(&ready);
@@ -201,9 +212,11 @@ static void check_state(struct checking *c)
 
 /* ---- orders ---- */
 
+/* All rows of one order were seen: exactly one of its items does not wait. */
 static void order_end(struct checking *c)
 {
     struct cursor key = { .rest = str_skip(change_key_str(&c->order), 1) };
+    /* An item that cannot be read may have been the one. */
     bool judged = c->order.n > 0 && !c->spoilt && c->open != 1;
     if (judged)
         damage_of(c, cursor_be32(&key), 0,
@@ -214,6 +227,7 @@ static void order_end(struct checking *c)
     c->spoilt = false;
 }
 
+/* One row of 'o'. Rows of one order follow each other; another group ends the one before. */
 static void check_order(struct checking *c)
 {
     struct change_item_kept item;
@@ -260,6 +274,7 @@ static void check_memory(struct checking *c)
         check_damage(c, "what is remembered of a job is never forgotten");
 }
 
+/* One row of 'x': what it forgets has to be there, until that instant. */
 static void check_forget(struct checking *c)
 {
     struct change_digest what;
@@ -318,6 +333,7 @@ static void row_keep(struct checking *c, const struct engine_row *row, char *val
     c->value = (str){ .p = value, .n = row->value.n };
 }
 
+/* Calls check for each row with that prefix. A damaged row is told, and passed over. */
 static err check_rows(struct checking *c, str prefix, void (*check)(struct checking *c))
 {
     char value[ENGINE_VALUE_BYTES_MAX], end[CHANGE_KEY_BYTES];
@@ -328,6 +344,7 @@ static err check_rows(struct checking *c, str prefix, void (*check)(struct check
     struct engine_row row;
     err why;
     while ((why = engine_cursor_next(rows, &row)) == ERR_OK ||
+           /* ERR_CORRUPT with a key is one row; without a key the index itself is damaged. */
            (why == ERR_CORRUPT && row.key.n > 0)) {
         bool fits = row.key.n > 0 && row.key.n <= sizeof c->at.p && row.value.n <= sizeof value;
         if (why == ERR_OK && fits)
@@ -349,8 +366,8 @@ static int seq_cmp(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Behind all items, and in the order of numbers, as those of the items are by then: what is before
- * this one is of an event that is not there. */
+/* One row of 'b'. It comes behind all items, in the order of numbers, as the numbers of the
+ * items are sorted by then. Numbers before this one are of events that are not there. */
 static void check_bytes(struct checking *c)
 {
     struct engine_blob blob;
@@ -370,6 +387,7 @@ static void check_bytes(struct checking *c)
 
 static err check_shared(struct checking *c)
 {
+    /* One number for each item that shares: so equal numbers are counted. */
     if (c->shared_count > 0)
         qsort(c->shared, c->shared_count, sizeof *c->shared, seq_cmp);
     err why = check_rows(c, STR("b"), check_bytes);
@@ -380,6 +398,7 @@ static err check_shared(struct checking *c)
 
 /* ---- totals ---- */
 
+/* Behind all rows: what rules say is held against what was found. */
 static void check_totals(struct checking *c)
 {
     for (unsigned i = 0; i < c->rules_count; i++) {
@@ -397,6 +416,8 @@ static void check_totals(struct checking *c)
 err change_check(struct engine *e, void (*found)(void *ctx, const char *what), void *ctx)
 {
     struct checking c = { .found = found, .ctx = ctx, .view = engine_view_begin(e) };
+    /* The order matters: names are known before items are told of, and the next number before
+     * names. */
     err why = check_rows(&c, STR("N"), check_next);
     if (why == ERR_OK)
         why = check_rows(&c, STR("n"), check_name);
@@ -410,6 +431,7 @@ err change_check(struct engine *e, void (*found)(void *ctx, const char *what), v
     engine_view_end(&c.view);
     free(c.shared);
     free(c.rules);
+    /* In a view of its own: a timeline has no counts that items share. */
     err timelines = why == ERR_OK ? timeline_check(e, found, ctx) : ERR_OK;
     return why == ERR_OK && c.damages > 0 ? ERR_CORRUPT : why != ERR_OK ? why : timelines;
 }

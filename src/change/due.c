@@ -41,6 +41,8 @@ static err due_forget(struct change_due *d, const struct change_woken *w)
 
 static err due_decide(struct engine_txn *t, void *ctx)
 {
+    /* On the committer. Wakes what is due, and forgets what is to be forgotten: both are told by
+     * one instant. */
     struct change_due *d = ctx;
     change_edit_begin(&d->edit, t);
     d->next = STORE_TIME_NEVER;
@@ -48,6 +50,7 @@ static err due_decide(struct engine_txn *t, void *ctx)
     for (unsigned i = 0; i < d->count && why == ERR_OK; i++) {
         why = change_item_wake(&d->edit, d->items[i].rule, d->items[i].id, false);
         if (why == ERR_NOT_FOUND || why == ERR_CORRUPT) /* palimpsest check tells of damage */
+            /* Another try would meet the same row: without it the others go on. */
             why = due_forget(d, &d->items[i]);
     }
     store_time forget = STORE_TIME_NEVER;
@@ -57,6 +60,7 @@ static err due_decide(struct engine_txn *t, void *ctx)
     return why == ERR_OK ? change_edit_end(&d->edit) : why;
 }
 
+/* On the committer; the rest is done on the loop. */
 static void due_done(void *ctx, err why)
 {
     struct change_due *d = ctx;
@@ -73,6 +77,7 @@ static void due_tell(struct change *c, const struct change_due *d)
         if (r != NULL)
             r->more = true;
     }
+    /* Others may begin what this runner left. */
     for (unsigned i = 0; d->count > 0 && i < c->runners_count; i++)
         change_runner_fill(c->runners[i]);
 }
@@ -88,6 +93,7 @@ static void due_over(struct task *t)
                       d->why);
         change_arm(c, mono_add_ms(clock_mono(c->opts.clock), CHANGE_AGAIN_MS));
     } else {
+        /* A full update: more may be due. */
         c->next_due = d->count == CHANGE_DUE_MAX ? STORE_TIME_ZERO : d->next;
         due_tell(c, d);
         change_due_at(c, c->next_due);
@@ -121,12 +127,14 @@ void change_due_at(struct change *c, store_time at)
         return;
     store_time now = clock_store(c->opts.clock);
     int64_t left_ms = c->next_due.ns <= now.ns ? 0 : (c->next_due.ns - now.ns) / NS_PER_MS + 1;
+    /* No longer than CHANGE_FAR_MS: store_time may be set forward meanwhile. */
     change_arm(c, mono_add_ms(clock_mono(c->opts.clock),
                               left_ms < CHANGE_FAR_MS ? left_ms : CHANGE_FAR_MS));
 }
 
 /* ---- at once, for who moves the clock ---- */
 
+/* Loop: whatever the clock made due is looked at. */
 static void upkeep_told(void *ctx)
 {
     struct change *c = ctx;
@@ -143,11 +151,13 @@ void change_upkeep_all(struct change *c)
 {
     struct change_due *d = calloc(1, sizeof *d);
     INVARIANT(d != NULL);
+    /* A copy of what the loop's update has: both may be under way. */
     const struct engine_update update = due_update(d, NULL);
     do
         d->why = engine_submit_wait(c->opts.engine, &update);
     while (d->why == ERR_OK && (d->count == CHANGE_DUE_MAX || d->next.ns == 0));
     free(d);
     change_timelines_expire_all(c);
+    /* Runners are the loop's. */
     loop_post(c->opts.loop, upkeep_told, c);
 }

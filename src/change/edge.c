@@ -1,4 +1,5 @@
-/* edge.c - what caches in front may keep, by the rules in force. rule/edge.c decides it. */
+/* edge.c - what caches in front may keep, by the rules in force, for answers to reads.
+ * rule/edge.c decides it. Thread: any. */
 #include "rule/edge.h"
 #include "change/change_impl.h"
 
@@ -12,7 +13,8 @@ bool change_edges(struct change *c)
     return edges;
 }
 
-/* The rules in force, and those of them that an operator keeps from purging in time. */
+/* The rules in force, and those of them that an operator keeps from purging in time: paused, or
+ * with too slow a rate. */
 static struct change_ruled *ruled_and_held(struct change *c, struct rule_held *held)
 {
     *held = (struct rule_held){ .of = { false } };

@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An event, and what is said about it. */
 enum { EXPLAIN_ARENA_BYTES_MAX = EVENT_BYTES_MAX + (1 << 20) };
 
 /* ---- one event ---- */
 
+/* One explanation under way. */
 struct explaining {
     struct change *c;
     struct arena *a;
@@ -21,6 +23,7 @@ struct explaining {
     struct event_seen seen; /* its texts are in out */
 };
 
+/* The log hands over one event at most; it may be another one, when that number is gone. */
 static void explain_take(void *ctx, const struct event_seen *e, str bytes)
 {
     struct explaining *g = ctx;
@@ -34,6 +37,7 @@ static void explain_take(void *ctx, const struct event_seen *e, str bytes)
     g->seen = *e;
     g->seen.stream = g->out->stream;
     g->seen.domain = g->out->domain;
+    /* The reading cannot fail here: change_explain looks. */
     g->full = g->out->stream.p == NULL || g->out->domain.p == NULL || g->out->bytes.p == NULL;
 }
 
@@ -58,6 +62,7 @@ static err route_item(struct engine_view *v, const struct change_route *r, uint6
 static err routes_look(struct explaining *g, const struct change_batch *b, uint64_t *id,
                        uint64_t *into)
 {
+    /* The rows as they are now; the item may end a moment later. */
     struct engine_view *v = engine_view_begin(g->c->opts.engine);
     err why = ERR_NOT_FOUND;
     for (unsigned i = 0; i < b->count && why == ERR_NOT_FOUND; i++)
@@ -70,6 +75,7 @@ static err routes_look(struct explaining *g, const struct change_batch *b, uint6
 static err explain_find(struct explaining *g, struct rule_event *e, const struct rule *r,
                         uint64_t *id, uint64_t *into)
 {
+    /* As a replay of one rule: nothing is written, and no figure of the router changes. */
     struct change_batch b = {
         .ruled = g->ruled, .change = g->c, .event = e, .is_replay = true, .rule = r->index
     };
@@ -88,6 +94,7 @@ static err explain_find(struct explaining *g, struct rule_event *e, const struct
 /* One that was made for the event when the rule was another one. */
 static err explain_number(struct explaining *g, str rule, struct change_explained *x)
 {
+    /* Ids of one event follow each other. */
     struct change_listing l = {
         .rule = rule, .state = -1, .pivot = g->seq * CHANGE_SUBS, .limit = 1
     };
@@ -106,6 +113,7 @@ static err explain_item(struct explaining *g, struct rule_event *e, const struct
     struct err_note note;
     uint64_t id, into = 0;
     err why = r->effect == RULE_TIMELINE ? ERR_NOT_FOUND : explain_find(g, e, r, &id, &into);
+    /* Not found by what the rule makes of the event now: by its number, then. */
     if (why == ERR_NOT_FOUND)
         return explain_number(g, r->name, x);
     struct change_item *item = arena_calloc(g->a, 1, sizeof *item);
@@ -159,6 +167,7 @@ static err explain_rule(struct explaining *g, struct rule_event *e, const struct
     struct err_note why_not;
     x->rule = arena_copy(g->a, r->name);
     x->why = STR("");
+    /* A relay is for every rule of effect purge: its conditions are not asked. */
     bool relay = r->effect == RULE_PURGE && str_eq(g->out->stream, STR(CHANGE_PURGES));
     if (!relay)
         rule_match(e, r, &v);
@@ -192,6 +201,7 @@ static err explain_rules(struct explaining *g, struct change_ruled *ruled)
         return ERR_LIMIT;
     struct rule_event *e = change_event_take(ruled);
     err why = ERR_OK;
+    /* Bytes that are no event match no rule. */
     bool is_event = rule_event_begin(e, &given) == ERR_OK;
     for (unsigned i = 0; i < count && is_event && why == ERR_OK; i++)
         why = explain_rule(g, e, rule_set_at(ruled->set, i), ruled->rules[i].from,
@@ -203,6 +213,7 @@ static err explain_rules(struct explaining *g, struct change_ruled *ruled)
 err change_explain(struct change *c, uint64_t seq, struct arena *a, struct change_explanation *out,
                    struct err_note *note)
 {
+    /* All of it is in the arena; count says how far it came. */
     *out = (struct change_explanation){ .count = 0 };
     struct explaining g = { .c = c, .a = a, .out = out, .seq = seq };
     struct event_read read = { .after = seq == 0 ? 0 : seq - 1,
@@ -218,6 +229,7 @@ err change_explain(struct change *c, uint64_t seq, struct arena *a, struct chang
     if (why == ERR_OK) {
         struct change_ruled *ruled = change_ruled_now(c);
         change_lock(c);
+        /* Whether the rules have seen it decides what is said of a missing item. */
         out->routed = c->router.head.cursor >= seq;
         change_unlock(c);
         g.ruled = ruled;
@@ -234,6 +246,7 @@ err change_explain(struct change *c, uint64_t seq, struct arena *a, struct chang
 
 /* ---- a dry run ---- */
 
+/* One dry run, on the stack of its caller. */
 struct dry {
     struct change *c;
     struct rule_set *set;
@@ -250,6 +263,7 @@ static bool dry_wants(void *ctx, const struct event_seen *e)
     return !d->stopped;
 }
 
+/* What change_route_event would ask, without routes and without the store. */
 static void dry_take(void *ctx, const struct event_seen *e, str bytes)
 {
     struct dry *g = ctx;
@@ -274,6 +288,7 @@ static void dry_take(void *ctx, const struct event_seen *e, str bytes)
         x->unsampled += !matches && v.answer == RULE_NOT_SAMPLED;
         x->too_old += !matches && v.answer == RULE_TOO_OLD;
         x->open += !matches && v.answer == RULE_OPEN;
+        /* The newest: events come in order. */
         if (matches)
             x->example = e->seq;
     }
@@ -295,6 +310,7 @@ static bool seek_wants(void *ctx, const struct event_seen *e)
     return false;
 }
 
+/* Pages of rows without bytes, until the first of the last n was seen. */
 static err dry_seek(struct change *c, unsigned last, uint64_t *behind)
 {
     struct event_figures f;
@@ -315,6 +331,7 @@ static err dry_go(struct dry *g, uint64_t behind)
         .after = behind, .more = true, .wants = dry_wants, .take = dry_take, .ctx = g
     };
     err why = ERR_OK;
+    /* The time is looked at for each event (dry_wants). */
     while (why == ERR_OK && read.more && !g->d->stopped && g->d->looked < g->d->last) {
         uint64_t left = g->d->last - g->d->looked;
         read.looks_max = left < CHANGE_LOOKS_MAX ? (unsigned)left : CHANGE_LOOKS_MAX;
@@ -324,6 +341,7 @@ static err dry_go(struct dry *g, uint64_t behind)
     return why;
 }
 
+/* rules that are not in force have no numbers: a dry run needs none. */
 err change_dry_run(struct change *c, struct rule_set *rules, struct change_dry *d, struct arena *a,
                    struct err_note *note)
 {

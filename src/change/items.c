@@ -1,5 +1,7 @@
-/* items.c - see items.h. Each function reads an item, works out what it is to be, and writes the
- * item and its index rows; `item_move` is the only one that changes a state. */
+/* items.c - what updates do to items, for router, runs and operators (items.h). Each function
+ * reads an item, works out what it is to be, and writes the item and its index rows. Thread: the
+ * committer's.
+ *   Invariant: `item_move` is the only one that changes a state. */
 #include "change/items.h"
 
 #include "base/buf.h"
@@ -8,6 +10,7 @@
 
 /* ---- counts ---- */
 
+/* An edit may be run again: all of it begins here. */
 void change_edit_begin(struct change_edit *e, struct engine_txn *t)
 {
     e->txn = t;
@@ -17,6 +20,7 @@ void change_edit_begin(struct change_edit *e, struct engine_txn *t)
     e->woke = false;
 }
 
+/* The counts of a rule as this edit has them, read at the first touch. */
 static err tally_of(struct change_edit *e, uint32_t rule, struct change_counts **out)
 {
     for (unsigned i = 0; i < e->tallies_count; i++) {
@@ -29,6 +33,7 @@ static err tally_of(struct change_edit *e, uint32_t rule, struct change_counts *
         return ERR_LIMIT;
     struct change_tally *t = &e->tallies[e->tallies_count];
     err why = change_counts_get(engine_txn_view(e->txn), rule, &t->counts);
+    /* Damaged counts stop nobody: they are left as they are (lost). */
     if (why != ERR_OK && why != ERR_CORRUPT)
         return why;
     t->rule = rule;
@@ -47,6 +52,7 @@ static err change_items_count(struct change_edit *e, uint32_t rule, enum change_
         return why;
     if (up)
         c->of[state]++;
+    /* Counts that are damage do not go below zero. */
     else if (c->of[state] > 0)
         c->of[state]--;
     return ERR_OK;
@@ -81,6 +87,7 @@ static err delete_key(struct change_edit *e, const struct change_key *k)
     return engine_txn_delete(e->txn, SPACE_CHANGE, change_key_str(k));
 }
 
+/* Out of the index of its state. What is in state WAITING has no row there. */
 static err state_leave(struct change_edit *e, uint32_t rule, uint64_t id,
                        const struct change_item_row *r)
 {
@@ -95,6 +102,7 @@ static err state_enter(struct change_edit *e, uint32_t rule, uint64_t id,
                        const struct change_item_row *r)
 {
     struct change_key key;
+    /* Runners look once the update is on disk. */
     if (r->state == CHANGE_READY)
         e->woke = true;
     if (r->state == CHANGE_SCHEDULED)
@@ -105,6 +113,7 @@ static err state_enter(struct change_edit *e, uint32_t rule, uint64_t id,
     return why;
 }
 
+/* The blob, which is the event, stays. */
 static err item_put_value(struct change_edit *e, uint32_t rule, uint64_t id,
                           const struct change_item_row *r)
 {
@@ -136,6 +145,7 @@ static err item_put_event(struct change_edit *e, const struct change_route *r, u
 {
     bool shared = change_bytes_shared(r->bytes);
     row->flags = r->hops << CHANGE_ITEM_HOPS_SHIFT | (shared ? CHANGE_ITEM_SHARES : 0) |
+                 /* A newer job of its root makes it needless, also once it waits. */
                  (change_digest_is_none(&r->root) ? 0 : CHANGE_ITEM_ROOTED);
     err why = item_put(e, r->rule, id, row, shared ? STR_NONE : r->bytes);
     return why == ERR_OK && shared ? change_bytes_take(e, row->seq, r->bytes) : why;
@@ -159,7 +169,8 @@ static enum change_state state_at(const struct change_edit *e, store_time due)
     return store_time_before(e->now, due) ? CHANGE_SCHEDULED : CHANGE_READY;
 }
 
-/* The next of the title may begin, if it waited for one that is gone. */
+/* The next item of the title may begin, if it waited for one that is gone. The first by id,
+ * whatever its instant. */
 static err order_promote(struct change_edit *e, uint32_t rule, const struct change_digest *order)
 {
     struct change_item_kept item;
@@ -186,6 +197,7 @@ static err order_leave(struct change_edit *e, uint32_t rule, uint64_t id,
     return why == ERR_OK && was != CHANGE_WAITING ? order_promote(e, rule, order) : why;
 }
 
+/* The order is left last: the next of the title may begin then. */
 static err item_delete(struct change_edit *e, uint32_t rule, uint64_t id,
                        const struct change_item_row *r)
 {
@@ -201,6 +213,7 @@ static err item_delete(struct change_edit *e, uint32_t rule, uint64_t id,
 
 /* ---- routing ---- */
 
+/* waits: another item of its title is there. */
 static err item_make(struct change_edit *e, const struct change_route *r, bool waits)
 {
     struct change_key key;
@@ -232,6 +245,7 @@ static err item_renew(struct change_edit *e, const struct change_route *r, uint6
     if (why != ERR_OK)
         return why;
     struct change_item_row *row = &item.row;
+    /* It is asked again about an older event, by a replay. */
     if (r->seq < row->seq) /* it is asked again about an older one */
         return ERR_OK;
     bool shared = shares(row);
@@ -246,6 +260,7 @@ static err item_renew(struct change_edit *e, const struct change_route *r, uint6
         why = change_bytes_give(e, before);
     if (why != ERR_OK || row->state == CHANGE_READY || row->state == CHANGE_WAITING)
         return why;
+    /* A dead one is due when the new event is. */
     store_time due = row->state == CHANGE_SCHEDULED ? store_time_min(row->due, r->due) : r->due;
     return item_move(e, r->rule, id, row, state_at(e, due), due);
 }
@@ -259,6 +274,7 @@ static err id_find(struct change_edit *e, const struct change_route *r, uint64_t
     struct change_item_kept item;
     uint64_t first = r->id - r->id % CHANGE_SUBS;
     for (unsigned i = 0; i < CHANGE_SUBS; i++) {
+        /* From the id that was wanted, round through those of the event. */
         *id = first + (r->id + i) % CHANGE_SUBS;
         err why = change_item_get(engine_txn_view(e->txn), r->rule, *id, &item);
         *how = why == ERR_OK ? CHANGE_HAD : CHANGE_MADE;
@@ -271,6 +287,8 @@ static err id_find(struct change_edit *e, const struct change_route *r, uint64_t
     return ERR_OK;
 }
 
+/* Memory first, then the title: a job that is needless is not made, and does not renew another
+ * one. */
 err change_item_route(struct change_edit *e, const struct change_route *r, enum change_routed *how)
 {
     struct change_route route = *r;
@@ -285,6 +303,7 @@ err change_item_route(struct change_edit *e, const struct change_route *r, enum 
         why = change_order_first(engine_txn_view(e->txn), r->rule, &r->order, &first);
     if (why != ERR_OK && why != ERR_NOT_FOUND)
         return why;
+    /* Others of its title are there; without collapsing it waits behind them. */
     bool others = why == ERR_OK;
     *how = CHANGE_COLLAPSED;
     if (others && r->collapses)
@@ -302,6 +321,7 @@ static err item_die(struct change_edit *e, const struct change_settle *s,
     struct change_digest order = row->order;
     bool steps_aside = !s->holds && !s->collapses;
     if (steps_aside)
+        /* The items behind it go on without it. */
         row->order = (struct change_digest){ .p = { 0 } };
     err why = item_move(e, s->rule, s->id, row, CHANGE_DEAD, row->due);
     return why == ERR_OK && steps_aside ? order_leave(e, s->rule, s->id, &order, CHANGE_DEAD) : why;
@@ -315,8 +335,10 @@ err change_item_settle(struct change_edit *e, const struct change_settle *s, boo
     err why = change_item_get(engine_txn_view(e->txn), s->rule, s->id, &item);
     if (why != ERR_OK)
         return why == ERR_NOT_FOUND ? ERR_OK : why; /* it was dropped meanwhile */
+    /* Woken, or renewed, by hand: what has just run counts no more. */
     if (row->state != CHANGE_READY)
         return ERR_OK;
+    /* The item was renewed while it ran: the newer event is still to be done. */
     bool newer = row->seq != s->seq;
     bool again = s->how == SETTLED_AGAIN && (row->flags & CHANGE_ITEM_AGAIN) == 0;
     bool done = s->how == SETTLED_DONE || s->how == SETTLED_AGAIN;
@@ -330,9 +352,11 @@ err change_item_settle(struct change_edit *e, const struct change_settle *s, boo
     if (newer || again) { /* for the newer event: at once, if nothing is wrong */
         row->attempts = 0;
         row->flags = (row->flags & ~(unsigned)CHANGE_ITEM_AGAIN) | (newer ? 0 : CHANGE_ITEM_AGAIN);
+        /* After a failure also the newer event waits for the backoff. */
         store_time due = done && newer ? row->due : s->again_at;
         return item_move(e, s->rule, s->id, row, state_at(e, due), due);
     }
+    /* It failed for the event that it still has. */
     row->attempts++;
     *died = s->how == SETTLED_DEAD || row->attempts > s->retries;
     if (*died)
@@ -350,6 +374,7 @@ err change_item_wake(struct change_edit *e, uint32_t rule, uint64_t id, bool fre
         return why;
     if (fresh)
         item.row.attempts = 0;
+    /* Ready ones run anyway; those that wait have another before them. */
     if (item.row.state != CHANGE_SCHEDULED && item.row.state != CHANGE_DEAD)
         return ERR_OK;
     return item_move(e, rule, id, &item.row, CHANGE_READY, item.row.due);
@@ -362,6 +387,7 @@ err change_item_aside(struct change_edit *e, uint32_t rule, uint64_t id, bool co
     err why = change_item_get(engine_txn_view(e->txn), rule, id, &item);
     if (why == ERR_NOT_FOUND)
         return ERR_OK;
+    /* Borrowed by value: item_put_value writes another order. */
     const struct change_digest order = item.row.order;
     if (why == ERR_OK && collapses)
         why = change_order_alone(engine_txn_view(e->txn), rule, &order, &alone);

@@ -1,11 +1,11 @@
-/* judge.c - answers to fates, by a table.
- *
- * Why jobs are judged in another way than hooks: a job is work of the wiki that nobody does again
- * when it is lost, and an operator may take days to mend a runner.
- *   400, 403  MediaWiki says that the event is malformed, or that its signature is wrong. The bytes
- *             stay the same, and so does the answer: more attempts would only hide the fault.
- *   401, 404, 405, 501  nothing at this URL runs jobs, or not yet ($wgEventBusEnableRunJobAPI).
- * That is the runner's fault, and no job's: all wait until it is mended, and none is lost. */
+/* judge.c - answers to fates, by a table, for call.c.
+ *   Why jobs are judged in another way than hooks: a job is work of the wiki that nobody does
+ * again when it is lost, and an operator may take days to mend a runner.
+ *     400, 403  MediaWiki says that the event is malformed, or that its signature is wrong. The
+ * bytes stay the same, and so does the answer: more attempts would only hide the fault.
+ *     401, 404, 405, 501  nothing at this URL runs jobs, or not yet
+ * ($wgEventBusEnableRunJobAPI). That is the runner's fault, and no job's: all wait until it
+ * is mended, and none is lost. */
 #include "change/judge.h"
 
 #include "base/date.h"
@@ -88,6 +88,8 @@ static bool is_in(const int64_t *statuses, unsigned count, int status)
     return false;
 }
 
+/* What the rule says comes first, then the table. *text: what people are told; NULL: the status
+ * alone. */
 static enum change_fate reply_fate(const struct rule *r, const struct change_answer *a,
                                    const char **text)
 {
@@ -120,6 +122,7 @@ static enum change_fate silence_fate(const struct change_answer *a)
 
 /* ---- what is told ---- */
 
+/* Seconds, or a date of HTTP. An instant that is over means no wait. */
 static int64_t wait_ns(str retry_after, wall now)
 {
     str text = str_trim(retry_after);
@@ -138,6 +141,7 @@ static void text_clean(str text, char out[CHANGE_ERROR_BYTES_MAX + 1])
     out[n] = '\0';
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)out[i];
+        /* C1 is two bytes in UTF-8, 0xc2 first. */
         bool is_c1 = c == 0xc2 && (unsigned char)out[i + 1] < 0xa0;
         if (c < 0x20 || c == 0x7f || is_c1)
             out[i] = '?';
@@ -164,6 +168,7 @@ void change_judge(const struct rule *rule, const struct change_answer *answer, w
     const char *sentence = NULL;
     *out = (struct change_result){ .status = replied ? answer->status : 0 };
     out->fate = replied ? reply_fate(rule, answer, &sentence) : silence_fate(answer);
+    /* Only who is paused waits for the target. */
     if (out->fate == CHANGE_PAUSED)
         out->wait_ns = replied ? wait_ns(answer->retry_after, now) : 0;
     if (!replied)
@@ -177,6 +182,7 @@ int64_t change_backoff_ns(const struct rule *rule, uint32_t attempts)
     const int64_t longest = 30 * 24 * 3600 * NS_PER_S;
     int64_t ns = rule->backoff_ns;
     for (uint32_t i = 0; i < attempts && ns < longest; i++)
+        /* Without an overflow: the product is compared before it is made. */
         ns = ns > longest / rule->backoff_factor ? longest : ns * rule->backoff_factor;
     return ns < longest ? ns : longest;
 }

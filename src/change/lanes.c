@@ -1,7 +1,8 @@
-/* lanes.c - how many items of a rule are in which state, for each domain and type. Pool threads.
- *
- * The rows of all its items are gone over: nothing counts them by lane, for two counts more would
- * be written with each item. So there are limits, and `cut` says when one of them was met. */
+/* lanes.c - how many items of a rule are in which state, for each domain and type. For
+ * operators; thread: pool.
+ *   The rows of all its items are gone over: nothing counts them by lane, for two counts more
+ * would be written with each item. So there are limits, and `cut` says when one of them was
+ * met. */
 #include "change/lanes.h"
 
 #include "base/map.h"
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One count under way, on the stack of change_lanes_get. */
 struct laning {
     struct change *c;
     struct change_lanes *l;
@@ -29,6 +31,7 @@ static int id_cmp(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* What runs is READY in its row: the runner knows. Taken once, so counts may be a moment old. */
 static void running_take(struct laning *g)
 {
     change_lock(g->c);
@@ -45,6 +48,7 @@ static void running_take(struct laning *g)
 /* NULL: there are too many already, or no memory. */
 static struct change_lane *lane_of(struct laning *g, const struct change_item_row *row)
 {
+    /* NUL between them: names have none. */
     char key[2 * (EVENT_NAME_BYTES_MAX + 1)];
     size_t n = row->domain.n;
     memcpy(key, row->domain.p, n);
@@ -79,7 +83,7 @@ static void item_count(struct laning *g, uint64_t id, const struct change_item_r
         lane->counts[row->state]++;
 }
 
-/* Some rows, in one view. */
+/* Some rows, in one view. A view is held for moments: the store frees nothing while it is. */
 static err laning_look(struct laning *g)
 {
     struct change_key from, prefix;
@@ -126,6 +130,7 @@ err change_lanes_get(struct change *c, struct change_lanes *l, struct arena *a,
     if (why != ERR_OK)
         return why;
     g.by = map_new(c->seed);
+    /* Before the rows: what ends meanwhile counts once, as one or the other. */
     running_take(&g);
     while (why == ERR_OK && g.more && g.looks < CHANGE_LANE_LOOKS_MAX)
         why = laning_look(&g);

@@ -1,10 +1,4 @@
-/* list.c - items are looked at, brought back, and dropped, by hand. Pool threads.
- *
- * Bringing back and dropping of many goes in updates of LIST_BATCH items, each a whole: whoever is
- * cut in between has some of them done, and *count says how many.
- *   Invariant: what runs is not dropped: the next of its title would run beside it. While an update
- * drops items of a rule, its runner begins nothing, so what ran before the update is all that may
- * run until its end. */
+/* list.c - items are looked at, brought back, and dropped, by hand. For operators; thread: pool. */
 #include "change/change_impl.h"
 
 #include <stdlib.h>
@@ -13,6 +7,7 @@
 
 enum { LIST_BATCH = 256, LIST_BYTES_MAX = 16 << 20, LIST_LOOKS_MAX = 100 * 1000 };
 
+/* A rule that is gone and has items still has its row. */
 err change_rule_number(struct change *c, str rule, uint32_t *number, struct err_note *note)
 {
     struct change_rule_row row = { .number = 0 };
@@ -30,6 +25,7 @@ err change_rule_number(struct change *c, str rule, uint32_t *number, struct err_
 
 /* ---- one item, for people ---- */
 
+/* ERR_CORRUPT: the event is damaged; all else of the item can be told. */
 static err bytes_read(struct change *c, const struct change_item_kept *k, struct arena *a, str *out)
 {
     const struct engine_blob *b = &k->blob;
@@ -60,6 +56,7 @@ static err item_fill(struct change *c, str rule, uint64_t id, const struct chang
                                  .error = arena_copy(a, k->row.error),
                                  .target = STR(""),
                                  .title = STR("") };
+    /* Targets and runs may change behind: what is told is of this moment. */
     change_lock(c);
     struct change_runner *r = change_runner_find(c, rule);
     out->running = r != NULL && change_run_is_of(r, id);
@@ -74,7 +71,7 @@ static err item_fill(struct change *c, str rule, uint64_t id, const struct chang
     return full ? ERR_LIMIT : ERR_OK;
 }
 
-/* What its event says. */
+/* What the item's event says: its title. Without wants_bytes the event leaves the arena again. */
 static err item_read(struct change *c, const struct change_item_kept *k, struct rule_event *e,
                      struct arena *a, bool wants_bytes, struct change_item *out)
 {
@@ -97,6 +94,7 @@ static err item_read(struct change *c, const struct change_item_kept *k, struct 
         out->title = arena_copy(a, title);
         return out->title.p == NULL ? ERR_LIMIT : ERR_OK;
     }
+    /* The title lies in what is released; it is cut to what titles have. */
     char keep[1024];
     size_t n = title.n < sizeof keep ? title.n : sizeof keep;
     if (n > 0)
@@ -108,6 +106,7 @@ static err item_read(struct change *c, const struct change_item_kept *k, struct 
 
 /* ---- listings ---- */
 
+/* One page under way; v is one state for all of it. */
 struct listing {
     struct change *c;
     struct change_listing *l;
@@ -125,6 +124,7 @@ static bool is_listed(const struct change_listing *l, const struct change_item_r
            (l->domain.n == 0 || str_eq(l->domain, r->domain));
 }
 
+/* An item that can be read and is meant, or the end of the page. */
 static err listing_add(struct listing *g, uint64_t id, bool *full)
 {
     struct change_item_kept k;
@@ -140,6 +140,7 @@ static err listing_add(struct listing *g, uint64_t id, bool *full)
         return ERR_OK;
     }
     g->bytes += l->wants_bytes ? k.blob.n : 0;
+    /* Events are read for their title in any case, one at a time. */
     why = item_fill(g->c, l->rule, id, &k, g->a, &l->items[l->count]);
     if (why == ERR_OK)
         why = item_read(g->c, &k, g->event, g->a, l->wants_bytes, &l->items[l->count]);
@@ -163,11 +164,13 @@ static err listing_run(struct listing *g)
     struct engine_cursor *c =
         change_rows_open(g->v, str_take(change_key_str(&prefix), prefix.n - sizeof id),
                          change_key_str(&from));
+    /* An item behind the last that fits says where the next page begins. */
     while (!full && (why = change_rows_next(c, &row)) == ERR_OK) {
         why = change_key_item_parse(row.key, &rule, &id) ? listing_add(g, id, &full) : ERR_CORRUPT;
         if (why != ERR_OK)
             break;
         full = full || ++looks == LIST_LOOKS_MAX;
+        /* So many were looked at, and few were meant: the next page goes on behind. */
         if (full && g->l->next == 0)
             g->l->next = id + 1;
     }
@@ -208,6 +211,7 @@ err change_find(struct change *c, str rule, uint64_t id, struct arena *a, struct
     struct change_ruled *ruled = change_ruled_now(c);
     struct rule_event *e = change_event_take(ruled);
     struct engine_view *v = engine_view_begin(c->opts.engine);
+    /* The view holds the row and its blob until the event was read. */
     why = change_item_get(v, number, id, &k);
     if (why == ERR_OK)
         why = item_fill(c, rule, id, &k, a, out);
@@ -226,6 +230,7 @@ err change_find(struct change *c, str rule, uint64_t id, struct arena *a, struct
 
 /* ---- many at once ---- */
 
+/* One order by hand, update after update. ids: those of the update at hand. */
 struct handling {
     uint32_t number;
     uint64_t id; /* 0: all */
@@ -247,6 +252,7 @@ static bool is_running(const struct handling *h, uint64_t id)
     return false;
 }
 
+/* Retrying means what failed or waits; dropping means what does not run. */
 static bool is_handled(const struct handling *h, uint64_t id, const struct change_item_row *r)
 {
     if (h->drops)
@@ -283,6 +289,7 @@ static err handling_find(struct handling *h, uint64_t *last)
             h->ids[h->found++] = id;
     }
     engine_cursor_close(&c);
+    /* The last batch was not full, nor were looks: the rows have ended, or are damaged. */
     if (h->found == LIST_BATCH || looks > CHANGE_LOOKS_MAX)
         return ERR_OK;
     *last = UINT64_MAX; /* there are no more */
@@ -295,6 +302,7 @@ static err handle_one(struct handling *h, uint64_t id)
                     : change_item_wake(&h->edit, h->number, id, true);
 }
 
+/* On the committer; it may be run again, so nothing of h that it reads is changed. */
 static err handling_decide(struct engine_txn *t, void *ctx)
 {
     struct handling *h = ctx;
@@ -325,6 +333,7 @@ static void handling_hold(struct change *c, struct handling *h)
     change_lock(c);
     struct change_runner *r = change_runner_numbered(c, h->number);
     if (r != NULL) {
+        /* Counted: several drops may hold it. */
         r->holds++;
         h->running_count = r->running;
         h->running = realloc(h->running, (r->running + 1) * sizeof *h->running);
@@ -343,6 +352,7 @@ static void handling_let_go(struct change *c, const struct handling *h)
     change_unlock(c);
 }
 
+/* The runner begins nothing while the update decides by what ran before it. */
 static err handling_update(struct change *c, struct handling *h)
 {
     /* a full disk can be emptied by hand, and what is ready is on its way to its end */
@@ -357,6 +367,7 @@ static err handling_update(struct change *c, struct handling *h)
     return why;
 }
 
+/* Loop: what became ready begins. */
 static void handled(void *ctx)
 {
     struct change *c = ctx;
@@ -379,6 +390,7 @@ static err list_handle(struct change *c, struct handling *h, str rule, uint64_t 
         if (why == ERR_OK)
             *count += h->found;
         h->from = h->next;
+        /* One item is one update; of many, the next goes on behind the last that was looked at. */
     } while (why == ERR_OK && h->id == 0 && h->from != UINT64_MAX);
     loop_post(c->opts.loop, handled, c);
     if (why != ERR_OK)
@@ -392,6 +404,7 @@ static err list_handle(struct change *c, struct handling *h, str rule, uint64_t 
     return why;
 }
 
+/* All of it is on the heap: ids of a batch are too many for a stack of the pool. */
 err change_retry(struct change *c, str rule, uint64_t id, uint64_t *count, struct err_note *note)
 {
     struct handling *h = calloc(1, sizeof *h);

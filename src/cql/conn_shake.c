@@ -144,7 +144,7 @@ static void shake_answered(struct cql_call *call, struct cql_message *m)
 {
     struct cql_conn *c = CONTAINER_OF(call, struct cql_conn, call);
     if (m == NULL)
-        return; /* who ended it tells */
+        return; /* the end of the connection is told elsewhere */
     const struct cql_answer *a = &m->answer;
     if (a->op == CQL_OP_ERROR)
         shake_failed(c, &a->failure);
@@ -285,9 +285,10 @@ static void life_answered(struct cql_call *call, struct cql_message *m)
 static void life_ask(struct cql_conn *c)
 {
     c->call.done = life_answered;
+    /* Without a free stream so much is under way that an answer is due anyway. Else the deadline of
+     * life_judge ends the connection. */
     if (c->free_count == 0 || cql_conn_begin(c, &c->call, CQL_OP_OPTIONS, 0, 0) == NULL)
-        return; /* so much is under way that an answer is due anyway, or the deadline below ends it
-                 */
+        return;
     c->asked_life = true;
     cql_conn_end(c);
     cql_conn_flush(c);

@@ -154,7 +154,7 @@ static void stop_tick(struct cql *c, mono now)
     if (atomic_load(&c->holds) > 0)
         return;
     if (atomic_load(&c->started) > 0)
-        return; /* on its way here, or told elsewhere: who waits for done may cancel until then */
+        return; /* requests come here, or are told elsewhere: callers may cancel until done */
     if (c->flush_posted || atomic_load(&c->poked))
         return; /* a task of ours is still posted */
     c->stopped = true;

@@ -3,7 +3,8 @@
  * A value is its length as [int], then its bytes. Collections and tuples are opened and closed
  * around their items.
  * Invariant: a failed append leaves the count as if it had been made, and fails the bytes. So
- * callers put values without a look at each, and who reads them asks cql_values_status first. */
+ * callers put values without a look at each. A reader of the values asks cql_values_status first.
+ */
 #include "cql/value.h"
 
 #include <string.h>

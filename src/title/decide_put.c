@@ -162,8 +162,8 @@ static bool wants_extension(const struct put_work *w, const struct page_render *
 }
 
 /* The put of a stored render says whether a greater revision exists. So the render may become
- * superseded, or the latest again. *r becomes that render. *word becomes the wiki's latest
- * revision, for a fact; 0: as before. */
+ * superseded, or the latest again, and *r becomes that render. *word: the wiki's latest revision
+ * for a fact; 0: as before. */
 static err put_correct_place(struct put_work *w, struct page_render *r, uint64_t *word)
 {
     const struct page_policy *policy = &w->t->plan->policy;

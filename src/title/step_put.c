@@ -2,7 +2,7 @@
  * group.
  *
  * A decision has judged the put against the rows there are, and left its place in t->seen. A fold
- * also meets puts that its own decision would refuse: a purge covers them, a word hides them, the
+ * also meets puts that its own decision would refuse. A purge covers them, a word hides them, the
  * name is taken, or the policy lets them go.
  * Invariant: rows are written after all was looked at; a put of a name that is alive changes
  * nothing. */
