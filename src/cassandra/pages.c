@@ -10,6 +10,7 @@
 #include "cassandra/due.h"
 #include "cassandra/lists_pages.h"
 #include "cassandra/policies.h"
+#include "cassandra/skew.h"
 
 #include "base/log.h"
 
@@ -426,6 +427,14 @@ static bool stamp_take(struct work *w)
 {
     struct cassandra_pages *p = w->pages;
     store_time clock = clock_store(p->opts.clock);
+    struct err_note note;
+    /* Behind the reading of the clock: a clock that was set before it is seen here. */
+    if (p->opts.guard != NULL && !skew_guard_holds(p->opts.guard, p->opts.clock)) {
+        err_note_set(&note, "clock_skew/1: this server's clock was set, and is compared again");
+        work_note(w, &note);
+        work_end(w, ERR_UNAVAILABLE);
+        return false;
+    }
     /* Held from reading `last` to raising it: two works of one title on two threads get different
      * stamps. */
     pages_lock(p);
@@ -440,7 +449,6 @@ static bool stamp_take(struct work *w)
     w->stamp = at;
     if (fine)
         return true;
-    struct err_note note;
     err_note_set(&note,
                  "clock_skew: the title %.*s was written by a clock that is ahead of this one by "
                  "more than max_skew",

@@ -31,6 +31,7 @@
 enum { CASSANDRA_BUCKETS_MAX = 64, CASSANDRA_DOMAINS_MAX = 65536 };
 
 struct cassandra_pages;
+struct skew_guard;
 struct cassandra_pages_opts {
     struct titles *titles; /* outlives it */
     struct clock *clock;
@@ -40,6 +41,7 @@ struct cassandra_pages_opts {
     /* How far clocks may be wrong; the longest from a decision to the end of its write; the longest
      * making of a render. Bytes and facts are deleted when all three have passed */
     int64_t max_skew_ns, write_timeout_ns, making_ns;
+    const struct skew_guard *guard; /* of the clock (skew.h); NULL: none */
     /* Of a title that are kept at once, but for those that policy keeps for good; one more is
      * ERR_AGAIN; 0: no limit */
     unsigned renders_max;

@@ -98,3 +98,22 @@ void skew_look(const struct skew_opts *o, skew_done_fn *done, void *ctx)
         cql_start(o->client, q);
     }
 }
+
+/* ---- the guard ---- */
+
+int64_t skew_apart(struct clock *c)
+{
+    return clock_store(c).ns - clock_mono(c).ns;
+}
+
+void skew_guard_set(struct skew_guard *g, int64_t apart_ns)
+{
+    atomic_store(&g->apart_ns, apart_ns);
+    atomic_store(&g->known, true);
+}
+
+bool skew_guard_holds(const struct skew_guard *g, struct clock *c)
+{
+    return !atomic_load(&g->known) ||
+           size_of(skew_apart(c) - atomic_load(&g->apart_ns)) <= g->moved_ns_max;
+}

@@ -4,12 +4,17 @@
  * them where no other server expects them. So each server compares its clock with two nodes, now
  * and then. A node's answer is off by at most half of the time that the exchange took; that much is
  * allowed for.
- * Thread: the client's loop. */
+ *
+ * Between two comparisons the machine's clock may be set. Then store_time moves against the time
+ * that has really passed, and a guard shows that at once.
+ * Thread: the client's loop; skew_guard_holds: any. */
 #ifndef CASSANDRA_SKEW_H
 #define CASSANDRA_SKEW_H
 
 #include "base/err.h"
 #include "base/times.h"
+
+#include <stdatomic.h>
 
 struct cql;
 struct skew_opts {
@@ -21,5 +26,17 @@ struct skew_opts {
  * one node whose clock is wrong stops nobody. why: of the last that failed, when none answered. */
 typedef void skew_done_fn(void *ctx, err why, int64_t ahead_ns);
 void skew_look(const struct skew_opts *o, skew_done_fn *done, void *ctx);
+
+/* What store_time was ahead of the elapsed time, when the clocks were compared. Zeros: never. */
+struct skew_guard {
+    int64_t moved_ns_max;
+    atomic_bool known;
+    atomic_int_least64_t apart_ns;
+};
+/* Taken before the request of a comparison is sent: a clock that is set while it runs counts. */
+int64_t skew_apart(struct clock *c);
+void skew_guard_set(struct skew_guard *g, int64_t apart_ns);
+/* False: since then store_time moved by more than moved_ns_max against the elapsed time. */
+bool skew_guard_holds(const struct skew_guard *g, struct clock *c);
 
 #endif

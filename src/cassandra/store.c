@@ -55,6 +55,7 @@ void store_skew_judge(struct cassandra_store *s, int64_t ahead_ns)
         return;
     bool skewed = ahead_ns > s->opts.max_skew_ns || ahead_ns < -s->opts.max_skew_ns;
     bool was = atomic_exchange(&s->skewed, skewed);
+    skew_guard_set(&s->guard, s->apart_ns);
     s->ahead_ns = ahead_ns;
     if (skewed && !was)
         log_event(s->opts.log, LOG_ERROR, "cluster.clock_skew",
@@ -100,6 +101,7 @@ static void open_numbered(void *ctx, err why, uint32_t number, const struct err_
     const struct skew_opts o = { .client = s->opts.client,
                                  .clock = s->opts.clock,
                                  .deadline = store_in_ms(s, STORE_WAIT_MS) };
+    s->apart_ns = skew_apart(s->opts.clock);
     skew_look(&o, open_compared, s);
 }
 
@@ -257,7 +259,8 @@ err store_gate_enter(struct cassandra_store *c, bool writes, struct err_note *no
     (void)atomic_fetch_add(&c->starting, 1); /* the old value is of no use */
     int state = atomic_load(&c->state);
     bool whole = atomic_load(&c->fault) == STORE_WHOLE;
-    if (state == STORE_OPEN && whole && !(writes && atomic_load(&c->skewed)))
+    if (state == STORE_OPEN && whole &&
+        !(writes && (atomic_load(&c->skewed) || !skew_guard_holds(&c->guard, c->opts.clock))))
         return ERR_OK;
     (void)atomic_fetch_sub(&c->starting, 1);
     if (state == STORE_CLOSED)
@@ -293,6 +296,7 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
     s->magic = CASSANDRA_STORE_MAGIC;
     s->opts = *o;
     s->store.ops = &cassandra_store_ops;
+    s->guard.moved_ns_max = o->max_skew_ns;
     s->tables.ops = &cassandra_tables_ops;
     INVARIANT(pthread_mutex_init(&s->told_lock, NULL) == 0);
     s->open_at = mono_add_ms(clock_mono(o->clock), OPEN_PERIOD_MS);
@@ -302,6 +306,7 @@ struct cassandra_store *cassandra_store_new(const struct cassandra_store_opts *o
                                                 .log = o->log,
                                                 .pool = o->pool,
                                                 .max_skew_ns = o->max_skew_ns,
+                                                .guard = &s->guard,
                                                 .write_timeout_ns = o->write_timeout_ns,
                                                 .making_ns = o->making_ns,
                                                 .each_quorum = true,

@@ -6,6 +6,7 @@
 #include "cassandra/catalog.h"
 #include "cassandra/pages.h"
 #include "cassandra/schema.h"
+#include "cassandra/skew.h"
 #include "cassandra/store.h"
 #include "cassandra/sweep.h"
 #include "cql/cql.h"
@@ -44,7 +45,8 @@ struct cassandra_store {
     unsigned char ids[SCHEMA_TABLES][SCHEMA_ID_BYTES]; /* of the tables that it was opened with */
     bool denied;
     mono open_at, look_at, check_at, skew_at;
-    int64_t ahead_ns;
+    int64_t ahead_ns, apart_ns; /* apart: when the comparison began that is under way */
+    struct skew_guard guard;    /* without test hooks alone, which move the clock on purpose */
     uint32_t number;
     struct err_note why;
     char look_text[128];

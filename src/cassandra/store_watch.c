@@ -216,6 +216,7 @@ static void watch_compare(struct cassandra_store *s)
                                  .clock = s->opts.clock,
                                  .deadline = store_in_ms(s, STORE_WAIT_MS) };
     s->comparing = true;
+    s->apart_ns = skew_apart(s->opts.clock);
     skew_look(&o, watch_compared, s);
 }
 
@@ -226,6 +227,7 @@ void store_watch_tick(struct cassandra_store *s, int64_t now_ns)
         watch_look(s);
     if (!s->checking && now_ns >= s->check_at.ns)
         watch_check(s);
-    if (!s->comparing && now_ns >= s->skew_at.ns)
+    /* A clock that was set is compared at once: until then the gate refuses writes. */
+    if (!s->comparing && (now_ns >= s->skew_at.ns || !skew_guard_holds(&s->guard, s->opts.clock)))
         watch_compare(s);
 }

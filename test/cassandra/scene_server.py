@@ -3,6 +3,8 @@ so at all others, also when a server or the node dies. Method: the real binary, 
 requests that alternate; the node is killed and started."""
 import json
 import os
+import pathlib
+import tempfile
 import threading
 import time
 
@@ -252,6 +254,29 @@ def a_clock_that_is_wrong_refuses_writes_alone(binary):
                 eq(b.request('GET', f'{PAGE}/html/T').body, b'1')
                 check('cluster.clock_skew' in b.stderr(), b.stderr())
         put(a, 'T', 2, b'2')
+
+
+@scene
+def a_clock_that_is_set_under_a_server_poisons_no_title(binary):
+    cluster = applied(binary, 'step')
+    with tempfile.TemporaryDirectory() as folder, serve(binary, cluster, 'step') as a:
+        shift = pathlib.Path(folder) / 'shift'
+        shift.write_text('+0\n')
+        faked = {'LD_PRELOAD': '/usr/$LIB/faketime/libfaketimeMT.so.1', 'FAKETIME_TIMESTAMP_FILE': str(shift),
+                 'FAKETIME_NO_CACHE': '1', 'DONT_FAKE_MONOTONIC': '1'}
+        with serve(binary, cluster, 'step', env=faked) as b:
+            put(b, 'T0', 1, b'1')
+            shift.write_text('+1h\n')
+            taken, refused, deadline = 1, None, time.monotonic() + 30
+            while refused is None:
+                status, _, said = b.json('PUT', f'{PAGE}/html/T{taken}/1', body=b'1')
+                taken += status == 201
+                refused = said if status != 201 else None
+                check(time.monotonic() < deadline, f'{taken} puts were taken, the last with a clock that is an hour ahead')
+            eq(refused['type'].rpartition('/')[2], 'clock_skew', refused)
+            for number in range(taken):         # by a clock that is right
+                put(a, f'T{number}', 2, b'2')
+            wait_until(lambda: 'cluster.clock_skew' in b.stderr(), 'compared at once', 30)
 
 
 @scene
