@@ -3,6 +3,7 @@
  * A stored value in gzip is undone only to be compared, and never in the update that decides. A
  * value whose tail speaks of the same bytes is read and undone before, and the update asked again.
  * What was found out counts for that very frame alone. */
+#include "base/utf8.h"
 #include "codec/frame.h"
 #include "page/headers.h"
 #include "store/page_read.h"
@@ -226,8 +227,15 @@ enum store_start value_put(struct value_service *s, struct value_put *p)
     p->unmet = false;
     p->same = NULL;
     p->of.call.fresh = STORE_QUORUM; /* what it reads says what it writes */
-    return value_begin(&p->of, s) ? value_there(&p->of, put_there)
-                                  : value_over(&p->of, ERR_LIMIT, NULL);
+    if (!value_begin(&p->of, s))
+        return value_over(&p->of, ERR_LIMIT, NULL);
+    /* Not every store has a type for keys, and listings are JSON. */
+    if (!utf8_valid(p->of.target.key)) {
+        struct err_note note;
+        err_note_set(&note, "the key is not UTF-8");
+        return value_over(&p->of, ERR_BAD, &note);
+    }
+    return value_there(&p->of, put_there);
 }
 
 /* ---- a delete ---- */

@@ -54,6 +54,19 @@ def key_value_keeps_what_the_writer_named(binary):
         eq(server.request('GET', KV + '/b/k', {'If-None-Match': '*'}).status, 304, 'it is there, though it has no tag')
 
 
+@scene
+def a_key_that_is_no_text_is_refused(binary):
+    with page_server(binary, *LISTED) as server:
+        for family in (KV, KRV):
+            create(server, f'{family}/b')
+            target = f'{family}/b/%ff%fe' + ('/1' if family == KRV else '')
+            problem(server.request('PUT', target, body=b'x'), 400, 'bad_request')
+            problem(server.request('GET', target), 404, 'not_found')
+            eq(server.json('GET', f'{family}/b/').body['items'], [])
+            eq(server.request('PUT', target.replace('%ff%fe', '%c3%a4'), body=b'x').status, 201)
+            eq(server.json('GET', f'{family}/b/').body['items'], ['ä'])
+
+
 def documented(start, end):
     """The names in backquotes between two phrases of the API's document."""
     text = (pathlib.Path(__file__).parents[2] / 'docs/api.md').read_text()
