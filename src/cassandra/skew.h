@@ -27,7 +27,8 @@ struct skew_opts {
 typedef void skew_done_fn(void *ctx, err why, int64_t ahead_ns);
 void skew_look(const struct skew_opts *o, skew_done_fn *done, void *ctx);
 
-/* What store_time was ahead of the elapsed time, when the clocks were compared. Zeros: never. */
+/* The distance of store_time from the elapsed time at the last comparison. Zeros: there was none.
+ */
 struct skew_guard {
     int64_t moved_ns_max;
     atomic_bool known;
